@@ -66,7 +66,7 @@ func somePrivileges(op *command.Op) (auth.Privileges, error) {
 	return auth.ParsePrivileges(vs)
 }
 
-// argumentRestrictions reads authenticationRestrictions, Missing where the
+// argumentRestrictions reads authenticationRestrictions, Missing if the
 // command has none.
 func argumentRestrictions(op *command.Op) (bson.Value, error) {
 	return op.Args.Value("authenticationRestrictions"), auth.CheckRestrictions(op.Args.Array("authenticationRestrictions"))

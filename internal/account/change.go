@@ -31,7 +31,7 @@ func (s *Store) changeAccounts(ctx context.Context, f func(c *change) error) err
 	return s.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error { return f(&change{s, ctx, u}) })
 }
 
-// makeAccounts creates the collection of users or roles where there is none
+// makeAccounts creates the collection of users or roles if there is none
 // yet; name is the field with the name of one.
 func (s *Store) makeAccounts(ctx context.Context, ns schema.Namespace, name string) error {
 	s.mu.Lock()
@@ -81,14 +81,14 @@ func (c *change) insert(ns schema.Namespace, d bson.Doc, taken error) error {
 }
 
 // replace replaces the document with the same _id by d; missing is the error
-// where there is none.
+// if there is none.
 func (c *change) replace(ns schema.Namespace, d bson.Doc, missing error) error {
 	return c.locked(ns, d.Lookup("_id"), missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
 		return c.u.Update(c.ctx, coll, key, old, d)
 	})
 }
 
-// remove deletes a document; missing is the error where there is none.
+// remove deletes a document; missing is the error if there is none.
 func (c *change) remove(ns schema.Namespace, id bson.Value, missing error) error {
 	return c.locked(ns, id, missing, func(coll *catalog.Collection, key catalog.RecordKey, old bson.Doc) error {
 		return c.u.Delete(c.ctx, coll, key, old)

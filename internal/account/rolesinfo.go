@@ -79,7 +79,7 @@ func privilegeFormat(v bson.Value) (show, fragment bool, err error) {
 	return true, true, nil
 }
 
-// describeRole returns a role as rolesInfo shows it; nil where there is none.
+// describeRole returns a role as rolesInfo shows it; nil if there is none.
 func (s *Store) describeRole(r auth.RoleName, privileges, restrictions bool) (bson.Doc, error) {
 	builtin := r.IsBuiltin()
 	var own auth.Privileges

@@ -129,7 +129,7 @@ func (s *Store) accountsOf(ns schema.Namespace, db string) (docs []bson.Doc, err
 // role implements auth.RoleStore.
 func (s *Store) role(r auth.RoleName) (bson.Doc, error) { return s.kept(rolesNamespace, r.ID()) }
 
-// user returns a user, or error 11 where there is none.
+// user returns a user, or error 11 if there is none.
 func (s *Store) user(u auth.UserName) (bson.Doc, error) {
 	d, err := s.kept(usersNamespace, u.ID())
 	if err == nil && d == nil {

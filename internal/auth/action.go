@@ -374,10 +374,10 @@ func (s Actions) Without(t Actions) Actions {
 	return s
 }
 
-// Has says whether the action is in the set.
+// Has reports whether the action is in the set.
 func (s Actions) Has(a Action) bool { return s[a>>6]&(1<<(a&63)) != 0 }
 
-// Empty says whether nothing is in the set.
+// Empty reports whether nothing is in the set.
 func (s Actions) Empty() bool { return s == Actions{} }
 
 // write appends the names as the array "actions".

@@ -164,7 +164,7 @@ var builtins = map[string]builtin{
 	"__system":              {adminOnly: true, grants: always(Privileges{{Resource{form: formAny}, everything}})},
 }
 
-// IsBuiltin says whether the role is one that every server has.
+// IsBuiltin reports whether the role is one that every server has.
 func (r RoleName) IsBuiltin() bool {
 	b, ok := builtins[r.Role]
 	return ok && (!b.adminOnly || r.DB == "admin")

@@ -43,7 +43,7 @@ func ResolvedPrincipal(u *User, resolved Resolved, generation uint64) *Principal
 	return p
 }
 
-// CheckAddress says whether the user may authenticate from where the client is
+// CheckAddress reports whether the user may authenticate from where the client is
 // (code 18).
 func (p *Principal) CheckAddress(client, server string) error {
 	if !allowed(p.User.Restricted, client, server) {
@@ -61,10 +61,10 @@ type Need struct {
 // On is the need of actions on a resource.
 func On(r Resource, actions ...Action) Need { return Need{r, Of(actions...)} }
 
-// Has says whether the principal has the role.
+// Has reports whether the principal has the role.
 func (p *Principal) Has(r RoleName) bool { return slices.Contains(p.Roles, r) }
 
-// May says whether the principal has what is needed.
+// May reports whether the principal has what is needed.
 func (p *Principal) May(n Need) bool {
 	missing := n.Actions
 	for _, r := range n.Resource.covers() {
@@ -76,12 +76,12 @@ func (p *Principal) May(n Need) bool {
 	return false
 }
 
-// MayAll says whether the principal has all that is needed.
+// MayAll reports whether the principal has all that is needed.
 func (p *Principal) MayAll(needs []Need) bool {
 	return !slices.ContainsFunc(needs, func(n Need) bool { return !p.May(n) })
 }
 
-// MaySomeIn says whether the principal may do anything with anything in the
+// MaySomeIn reports whether the principal may do anything with anything in the
 // database.
 func (p *Principal) MaySomeIn(db string) bool {
 	if p.MaySomeOn(Database(db)) {
@@ -95,7 +95,7 @@ func (p *Principal) MaySomeIn(db string) bool {
 	return false
 }
 
-// MaySomeOn says whether the principal may do anything with the resource.
+// MaySomeOn reports whether the principal may do anything with the resource.
 func (p *Principal) MaySomeOn(r Resource) bool {
 	for _, c := range r.covers() {
 		if !p.byResource[c].Empty() {

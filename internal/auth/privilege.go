@@ -105,7 +105,7 @@ func unknownActions(names []string) error {
 	return mongoerr.New(mongoerr.BadValue, "Unknown action type%s in privilege set: %s", plural, strings.Join(quoted, ", "))
 }
 
-// CheckGrantable says whether a role may have the privileges: those of a role
+// CheckGrantable reports whether a role may have the privileges: those of a role
 // outside of admin are about its own database (code 49).
 func (ps Privileges) CheckGrantable(role RoleName) error {
 	if role.DB == "admin" {

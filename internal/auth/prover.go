@@ -32,7 +32,7 @@ func NewProver(mechanism string, p Password) (*Prover, error) {
 }
 
 // Step takes what the server said, "" at first, and returns what to answer.
-// Errors: 18 where the server is not what it says to be, or refuses.
+// Errors: 18 if the server is not what it says to be, or refuses.
 func (p *Prover) Step(challenge string) (string, error) {
 	answer, err := p.scram.Step(challenge)
 	if err != nil {

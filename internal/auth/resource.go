@@ -74,7 +74,7 @@ func (r Resource) database() string {
 	return ""
 }
 
-// normal says whether the target is covered by grants on what is not a system
+// normal reports whether the target is covered by grants on what is not a system
 // collection.
 func (r Resource) normal() bool {
 	return r.form == formDatabase || r.form == formNamespace && !strings.HasPrefix(r.coll, "system.")
@@ -119,7 +119,7 @@ func (r Resource) write(b *bson.Builder) {
 	b.Close()
 }
 
-// parseResource reads a resource document. Errors: code 2 where its fields do
+// parseResource reads a resource document. Errors: code 2 if its fields do
 // not go together, 14 for values of another type.
 func parseResource(d bson.Doc) (Resource, error) {
 	db, coll, buckets := d.Lookup("db"), d.Lookup("collection"), d.Lookup("system_buckets")

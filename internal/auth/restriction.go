@@ -23,7 +23,7 @@ func CheckRestrictions(rs []bson.Value) error {
 	return nil
 }
 
-// allowed says whether a client at one address may authenticate at another
+// allowed reports whether a client at one address may authenticate at another
 // under restrictions: each list has one that both addresses satisfy.
 func allowed(lists []bson.Doc, client, server string) bool {
 	for _, list := range lists {
@@ -38,7 +38,7 @@ func allowed(lists []bson.Doc, client, server string) bool {
 	return true
 }
 
-// within says whether one of the ranges has the address; absent ranges have all.
+// within reports whether one of the ranges has the address; absent ranges have all.
 func within(ranges bson.Value, address string) bool {
 	if ranges.Type != bson.TypeArray {
 		return true

@@ -145,7 +145,7 @@ func (store RoleStore) CheckExist(roles []RoleName) error {
 	return mongoerr.New(mongoerr.RoleNotFound, "Could not find role%s: %s", plural, strings.Join(unknown, ", "))
 }
 
-// CheckGrantable says whether the role may inherit others: they exist, are of
+// CheckGrantable reports whether the role may inherit others: they exist, are of
 // its database unless it is of admin, and do not inherit it themselves (code 49).
 func (store RoleStore) CheckGrantable(role RoleName, others []RoleName) error {
 	for _, r := range others {

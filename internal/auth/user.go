@@ -36,7 +36,7 @@ type User struct {
 	Restricted  []bson.Doc // its own authentication restrictions and, once resolved, those of its roles
 }
 
-// ParseUser reads a document of admin.system.users. Errors: code 12 where it is
+// ParseUser reads a document of admin.system.users. Errors: code 12 if it is
 // none.
 func ParseUser(d bson.Doc) (*User, error) {
 	u := &User{
@@ -54,7 +54,7 @@ func ParseUser(d bson.Doc) (*User, error) {
 	return u, nil
 }
 
-// SameAs says whether both are one user, and not two that had the name one after
+// SameAs reports whether both are one user, and not two that had the name one after
 // the other.
 func (u *User) SameAs(v *User) bool {
 	return u.ID.Type == v.ID.Type && bytes.Equal(u.ID.Data, v.ID.Data)

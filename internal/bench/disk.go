@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// hasSuffix says whether a file counts: any does where there are no endings.
+// hasSuffix reports whether a file counts: any does if there are no endings.
 func hasSuffix(e fs.DirEntry, endings []string) bool {
 	for _, end := range endings {
 		if strings.HasSuffix(e.Name(), end) {

@@ -331,7 +331,7 @@ func (m *mayfly) expire(ctx context.Context, total int64, progress func(int64)) 
 	}
 }
 
-// removing says whether the TTL monitor is at work.
+// removing reports whether the TTL monitor is at work.
 func (m *mayfly) removing(ctx context.Context) (bool, error) {
 	c, err := m.client.Database("admin").Aggregate(ctx, bson.A{bson.D{{Key: "$currentOp", Value: bson.D{}}}, bson.D{{Key: "$match", Value: bson.D{{Key: "desc", Value: "TTLMonitor"}}}}})
 	if err != nil {

@@ -106,7 +106,7 @@ func (s *replicaSet) caughtUp(ctx context.Context) error {
 	return s.client.Database("bench").RunCommand(ctx, command).Err()
 }
 
-// primary is the member that takes writes.
+// primary is the member that accepts writes.
 func (s *replicaSet) primary(ctx context.Context) (*mayfly, error) {
 	var hello struct{ Primary string }
 	if err := s.client.Database("admin").RunCommand(ctx, doc("hello", 1)).Decode(&hello); err != nil {

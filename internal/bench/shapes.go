@@ -21,7 +21,7 @@ type shape struct {
 	// due is the instant of document id of n when it comes, in milliseconds since
 	// 1970; now is when the row began.
 	due func(id, n, now int64) int64
-	// touched is the instant that it gets later, nil where documents are not touched.
+	// touched is the instant that it gets later, nil if documents are not touched.
 	touched func(id, n, now int64) int64
 }
 

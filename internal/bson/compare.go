@@ -63,7 +63,7 @@ func CompareWith(a, b Value, coll Collator) int {
 	return 0
 }
 
-// Equal says whether two values compare equal: 1 and 1.0 do.
+// Equal reports whether two values compare equal: 1 and 1.0 do.
 func Equal(a, b Value) bool { return Compare(a, b) == 0 }
 
 // CompareDocs orders two documents field by field: class of the value, then

@@ -27,10 +27,10 @@ const (
 // DecimalNaN is the decimal that is not a number.
 var DecimalNaN = Decimal128{H: decimalNaN}
 
-// IsNaN says whether d is not a number.
+// IsNaN reports whether d is not a number.
 func (d Decimal128) IsNaN() bool { return d.H&decimalNaN == decimalNaN }
 
-// IsInf says whether d is infinite: 1 or -1, or 0 where it is not.
+// IsInf reports whether d is infinite: 1 or -1, or 0 if it is not.
 func (d Decimal128) IsInf() int {
 	if d.H&decimalNaN != decimalInf {
 		return 0
@@ -41,7 +41,7 @@ func (d Decimal128) IsInf() int {
 	return 1
 }
 
-// IsZero says whether d is zero, of either sign and any exponent.
+// IsZero reports whether d is zero, of either sign and any exponent.
 func (d Decimal128) IsZero() bool {
 	if d.IsNaN() || d.IsInf() != 0 {
 		return false
@@ -61,7 +61,7 @@ func (d Decimal128) Sign() int {
 	return 1
 }
 
-// Negative says whether the sign bit is set.
+// Negative reports whether the sign bit is set.
 func (d Decimal128) Negative() bool { return d.H&decimalSignBit != 0 }
 
 // parts returns the exponent and the coefficient of a finite number; a

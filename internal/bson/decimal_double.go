@@ -109,7 +109,7 @@ func (d Decimal128) Double() float64 {
 	return f
 }
 
-// TruncateToInt64 drops the fraction of d. ok says whether the result fits (it
+// TruncateToInt64 drops the fraction of d. ok reports whether the result fits (it
 // never does for infinities and NaN), exact whether there was no fraction.
 func (d Decimal128) TruncateToInt64() (i int64, exact, ok bool) {
 	if d.IsNaN() || d.IsInf() != 0 {
@@ -160,7 +160,7 @@ func compareDecimalDouble(d Decimal128, f float64) int {
 	return 1
 }
 
-// RoundToInt64 rounds d half to even. ok says whether the result fits; it never
+// RoundToInt64 rounds d half to even. ok reports whether the result fits; it never
 // does for infinities and NaN.
 func (d Decimal128) RoundToInt64() (i int64, ok bool) {
 	i, exact, ok := d.TruncateToInt64()

@@ -13,7 +13,7 @@ const (
 )
 
 // Quantize is d with the exponent exp, padded with zeros or rounded: with the
-// exponent -2, 1.005 becomes 1.00 and 2 becomes 2.00. ok is false where that
+// exponent -2, 1.005 becomes 1.00 and 2 becomes 2.00. ok is false if that
 // takes more than 34 digits. NaN and infinities stay.
 func (d Decimal128) Quantize(exp int, mode Rounding) (r Decimal128, ok bool) {
 	if d.IsNaN() || d.IsInf() != 0 {
@@ -32,7 +32,7 @@ func (d Decimal128) Quantize(exp int, mode Rounding) (r Decimal128, ok bool) {
 	return decimalFrom(d.Negative(), q, exp), exp <= decimalExpMax
 }
 
-// roundsAway says whether the whole part grows; half is the order of the rest
+// roundsAway reports whether the whole part grows; half is the order of the rest
 // against a half.
 func roundsAway(mode Rounding, negative bool, whole uint128, half int) bool {
 	switch mode {

@@ -43,7 +43,7 @@ func (d Doc) elements() []byte {
 	return d[4 : n-1]
 }
 
-// Next moves to the next element and says whether there is one.
+// Next moves to the next element and reports whether there is one.
 func (it *Iter) Next() bool {
 	b := it.rest
 	if len(b) < 2 {
@@ -109,7 +109,7 @@ func (d Doc) Lookup(name string) Value {
 	return Value{}
 }
 
-// Has says whether a field with that very name exists.
+// Has reports whether a field with that very name exists.
 func (d Doc) Has(name string) bool { return !d.Lookup(name).IsMissing() }
 
 // First returns the first element, or an empty name and Missing.
@@ -130,7 +130,7 @@ func (d Doc) Len() int {
 	return n
 }
 
-// IsEmpty says whether the document has no fields.
+// IsEmpty reports whether the document has no fields.
 func (d Doc) IsEmpty() bool { return len(d) <= 5 }
 
 // Slice collects the elements of an array.
@@ -163,7 +163,7 @@ func Index(i int) string {
 	return strconv.Itoa(i)
 }
 
-// AllDigits says whether a name of a path is nothing but digits, and so may
+// AllDigits reports whether a name of a path is nothing but digits, and so may
 // also stand for the place of an element of an array.
 func AllDigits(name string) bool {
 	for i := range len(name) {

@@ -125,7 +125,7 @@ func appendUpperHex(dst, b []byte) []byte {
 	return append(dst, strings.ToUpper(hex.EncodeToString(b))...)
 }
 
-// appendDouble prints what C's %.16g prints, and .0 where neither a point nor
+// appendDouble prints what C's %.16g prints, and .0 if neither a point nor
 // an upper-case E or N is in it. That gives nan.0, inf.0 and 1e+300.0: the
 // server's texts have them.
 func appendDouble(dst []byte, f float64) []byte {

@@ -34,7 +34,7 @@ func (p *jsonParser) typed(d Doc) (Value, error) {
 	return Document(d), nil
 }
 
-// typedOne reads {name: v}; known says whether name stands for a type.
+// typedOne reads {name: v}; known reports whether name stands for a type.
 func (p *jsonParser) typedOne(name string, v Value) (out Value, known bool, err error) {
 	s, isString := "", v.Type == TypeString
 	if isString {

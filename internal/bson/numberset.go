@@ -24,7 +24,7 @@ func (s *NumberSet) Add(i int) {
 	}
 }
 
-// Has says whether i is in the set.
+// Has reports whether i is in the set.
 func (s *NumberSet) Has(i int) bool {
 	if s.more != nil {
 		return s.more[i]

@@ -44,7 +44,7 @@ func ExactInt32(v Value) (i int32, ok bool) {
 	return int32(n), ok && n == int64(int32(n))
 }
 
-// TruncateToInt64 drops the fraction of v, as $toLong does. ok says whether the
+// TruncateToInt64 drops the fraction of v, as $toLong does. ok reports whether the
 // result is in the range of a long; it never is for NaN and infinities.
 func TruncateToInt64(v Value) (i int64, ok bool) {
 	switch v.Type {
@@ -89,7 +89,7 @@ func ClampToInt64(v Value) int64 {
 	return i
 }
 
-// IsNaN says whether v is a double or a decimal that is not a number.
+// IsNaN reports whether v is a double or a decimal that is not a number.
 func (v Value) IsNaN() bool {
 	switch v.Type {
 	case TypeDouble:
@@ -100,7 +100,7 @@ func (v Value) IsNaN() bool {
 	return false
 }
 
-// IsInf says whether v is an infinite double or decimal: 1 or -1, or 0 where it
+// IsInf reports whether v is an infinite double or decimal: 1 or -1, or 0 if it
 // is not.
 func (v Value) IsInf() int {
 	switch v.Type {
@@ -132,5 +132,5 @@ func NumberSign(v Value) int {
 	return 0
 }
 
-// IsZero says whether v is a number equal to zero.
+// IsZero reports whether v is a number equal to zero.
 func IsZero(v Value) bool { return v.IsNumber() && NumberSign(v) == 0 && !v.IsNaN() }

@@ -96,7 +96,7 @@ func (t Type) String() string {
 	return "unknown"
 }
 
-// Valid says whether t may stand in front of an element of a document.
+// Valid reports whether t may stand in front of an element of a document.
 func (t Type) Valid() bool { return t != Missing && types[t].alias != "" }
 
 // Class is the server's canonical type: values of different classes are
@@ -104,7 +104,7 @@ func (t Type) Valid() bool { return t != Missing && types[t].alias != "" }
 // four types share class 10, strings and symbols share 15).
 func (t Type) Class() int { return int(types[t].class) }
 
-// IsNumber says whether t is one of the four numeric types.
+// IsNumber reports whether t is one of the four numeric types.
 func (t Type) IsNumber() bool { return types[t].class == 10 }
 
 // TypeByAlias finds the type that an alias of $type names. "number" names four

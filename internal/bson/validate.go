@@ -19,7 +19,7 @@ const (
 	MaxMessageDepth = 201
 )
 
-// Validate says whether d is one whole well-formed document of at most
+// Validate reports whether d is one whole well-formed document of at most
 // maxDepth levels (d itself is the first): every length, terminator and type,
 // at every level. Text is not required to be UTF-8 and duplicate names are
 // allowed, as in the server. The error is InvalidBSON, or Overflow where d is
@@ -45,7 +45,7 @@ func SizeError(size int, d Doc) error {
 		size, size, MaxInternalSize, first)
 }
 
-// ExceedsDepth says whether d has more than levels levels, its own included;
+// ExceedsDepth reports whether d has more than levels levels, its own included;
 // d must be well-formed.
 func ExceedsDepth(d Doc, levels int) bool {
 	if levels <= 0 {
@@ -61,7 +61,7 @@ func ExceedsDepth(d Doc, levels int) bool {
 	return false
 }
 
-// ValidateValue says whether v is one whole well-formed value, as Validate does
+// ValidateValue reports whether v is one whole well-formed value, as Validate does
 // for the field of a document; what it nests may have maxDepth levels.
 func ValidateValue(v Value, maxDepth int) error {
 	c := validator{root: Empty, maxDepth: maxDepth}

@@ -25,16 +25,16 @@ var (
 	False     = Value{Type: TypeBool, Data: []byte{0}}
 )
 
-// IsMissing says whether v stands for an absent field.
+// IsMissing reports whether v stands for an absent field.
 func (v Value) IsMissing() bool { return v.Type == Missing }
 
-// IsNullish says whether v is absent, null or undefined: what most expression
+// IsNullish reports whether v is absent, null or undefined: what most expression
 // operators answer with null.
 func (v Value) IsNullish() bool {
 	return v.Type == Missing || v.Type == TypeNull || v.Type == TypeUndefined
 }
 
-// IsNumber says whether v is an int, a long, a double or a decimal.
+// IsNumber reports whether v is an int, a long, a double or a decimal.
 func (v Value) IsNumber() bool { return v.Type.IsNumber() }
 
 // The accessors below read the payload of the type they name and must only be
@@ -273,7 +273,7 @@ func payloadLen(t Type, b []byte) int {
 func AppendTyped(dst []byte, v Value) []byte { return append(append(dst, byte(v.Type)), v.Data...) }
 
 // CutTyped reads a value that AppendTyped has made, which shares the bytes of b, and
-// returns what follows; ok is false where there is none. What a document or an array
+// returns what follows; ok is false if there is none. What a document or an array
 // holds is not looked at.
 func CutTyped(b []byte) (v Value, rest []byte, ok bool) {
 	if len(b) == 0 {

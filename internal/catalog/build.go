@@ -51,8 +51,8 @@ var errShutdown = mongoerr.New(mongoerr.InterruptedAtShutdown, "interrupted at s
 // written by its writer. Both write the same bytes, so writing an entry twice
 // does no harm.
 //
-// Duplicates in a unique index are noted by whichever of them finds them, and
-// fail the build at its end if they still exist.
+// Both note duplicates in a unique index; they fail the build at its end if they still
+// exist.
 type build struct {
 	c       *Catalog
 	id      UUID
@@ -130,7 +130,7 @@ func (c *Catalog) Builds() []BuildProgress {
 }
 
 // AbortBuild ends a build with cause, which its CreateIndexes returns; false
-// where there is no such build.
+// if there is no such build.
 func (c *Catalog) AbortBuild(id UUID, cause error) bool {
 	c.builds.Lock()
 	defer c.builds.Unlock()
@@ -155,8 +155,8 @@ func newBuild(ctx context.Context, c *Catalog, coll *Collection) *build {
 // Context bounds how long the build may wait for memory.
 func (b *build) Context() context.Context { return b.ctx }
 
-// goesOn says whether there is a build, and it has not ended.
-func (b *build) goesOn() bool {
+// isRunning reports whether there is a build that has not ended.
+func (b *build) isRunning() bool {
 	if b == nil {
 		return false
 	}
@@ -192,7 +192,7 @@ func (b *build) noteDuplicate(ix *Index, key []byte) {
 	}
 }
 
-// run runs the build, and removes the indexes where it fails.
+// run runs the build, and removes the indexes if it fails.
 func (b *build) run() error { return b.end(b.scan()) }
 
 // end publishes the indexes after the scan, or removes them.
@@ -215,8 +215,7 @@ func (b *build) end(err error) error {
 	return buildFailed(b.id, b.live.current.Load(), err)
 }
 
-// buildFailed is the error of createIndexes where the build with that id has
-// failed.
+// buildFailed is the error of createIndexes if the build with that id has failed.
 func buildFailed(id UUID, coll *Collection, err error) error {
 	return mongoerr.Prefix(err, "Index build failed: "+id.String()+": Collection "+coll.Namespace.String()+" ( "+coll.UUID.String()+" )")
 }
@@ -336,8 +335,8 @@ func (b *build) lockChunk(u *Unit, coll *Collection, from RecordKey) (locked, bu
 	return locked, busy, nil, it.Err()
 }
 
-// enterLocked writes the entries of locked records as they are now; late are
-// those that would have to wait, or are too much for the unit.
+// enterLocked writes the entries of the current versions of locked records; late are
+// those that would have to wait, or are too large for the unit.
 func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late []RecordKey, err error) {
 	it, err := b.c.engine.NewIter(coll.Ident, locked[0], nil)
 	if err != nil {
@@ -459,7 +458,7 @@ func (b *build) undo(t *change) error {
 	return t.dropIndexes(coll, mine)
 }
 
-// checkDuplicates returns 11000 where a noted key still has two documents.
+// checkDuplicates returns 11000 if a noted key still has two documents.
 func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 	if !ix.Unique {
 		return nil
@@ -490,7 +489,7 @@ func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 	return nil
 }
 
-// twoEntries says whether at least two entries have the key, and returns it
+// twoEntries reports whether at least two entries have the key, and returns it
 // with the type bits of the second.
 func twoEntries(c *Collection, ix *Index, it *storage.Iter, k []byte) (bool, schema.Key, error) {
 	n := 0

@@ -29,7 +29,7 @@ type Committer interface {
 	// error says that the outcome is not known. The effect must not be used
 	// afterwards: a Committer that may have to apply it later keeps its encoding.
 	Commit(ctx context.Context, e *Effect, d storage.Durability) error
-	// Writable returns nil where this member takes writes, else the error for the
+	// Writable returns nil if this member accepts writes, else the error for the
 	// client: 10107 on a member that is not primary.
 	Writable() error
 }
@@ -38,7 +38,7 @@ type Committer interface {
 // evaluated.
 type Evaluation = pending.Evaluation
 
-// evaluator is a Committer that has to know of each effect when its evaluation began:
+// evaluator is a Committer that needs to know when the evaluation of each effect began:
 // before the first read that the effect depends on. It may report that effects are
 // ordered (Effect.Ordered).
 type evaluator interface{ Evaluate() Evaluation }
@@ -57,10 +57,10 @@ type Options struct {
 	Committer Committer      // nil: the engine commits
 	Log       *slog.Logger   // nil: discard
 	Clock     *Clock         // nil: the computer's
-	Memory    *memory.Budget // of all operations; nil: unlimited
+	Memory    *memory.Budget // shared by all operations; nil for no limit
 	// Operations says that effects include the operations for an oplog.
 	Operations bool
-	// Oplog is the content of local.oplog.rs; nil where there is no such
+	// Oplog is the content of local.oplog.rs; nil if there is no such
 	// collection.
 	Oplog Virtual
 }
@@ -69,7 +69,7 @@ type Options struct {
 type Catalog struct {
 	engine     *storage.Engine
 	committer  Committer
-	evaluator  evaluator // the committer, where it is an evaluator; else nil
+	evaluator  evaluator // the committer if it is an evaluator, else nil
 	log        *slog.Logger
 	memory     *memory.Budget
 	pending    *pending.Table // of the evaluator's effects; nil without one
@@ -106,7 +106,7 @@ type Catalog struct {
 	builds builds
 }
 
-// Open loads the catalog. Where this member takes writes, it then steps up: see
+// Open loads the catalog. Where this member accepts writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, oplog: opts.Oplog, staged: measurements.NewBudget(0, opts.Memory)}

@@ -64,7 +64,7 @@ func (c *Clock) read() (now, wall time.Time) {
 	return now, c.wall().Round(0)
 }
 
-// look reads both clocks: the wall clock, and the one of elapsed time.
+// look reads both clocks: the wall clock and the monotonic one.
 func (c *Clock) look() (wall, steady time.Time) {
 	now, wall := c.read()
 	if f := c.fresh.Load(); f != nil {

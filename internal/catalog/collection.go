@@ -15,7 +15,7 @@ import (
 // UUID identifies a collection for its life, across renames.
 type UUID = bson.UUID
 
-// ownNamespace says whether a collection of that name belongs to this member
+// ownNamespace reports whether a collection of that name belongs to this member
 // alone.
 func ownNamespace(ns schema.Namespace) bool { return ns.DB == "local" || ns.Coll == "system.profile" }
 
@@ -27,7 +27,7 @@ func identRange(ns schema.Namespace) storage.IdentRange {
 	return storage.CommonIdents
 }
 
-// own says whether the collection belongs to this member alone: no other member
+// own reports whether the collection belongs to this member alone: no other member
 // has its content.
 func (c *Collection) own() bool { return c.id >= storage.FirstOwnIdent }
 
@@ -64,17 +64,17 @@ type Collection struct {
 	indexes []*Index      // in the order of creation, _id_ first
 	live    *live
 	derived *derived
-	virtual Virtual // nil where there are records
+	virtual Virtual // nil if there are records
 
 	rules, hiding []*Rule          // see Rules and Hiding
-	watermark     *expiryWatermark // nil where no rule hides
+	watermark     *expiryWatermark // nil if no rule hides
 	stamps        bool             // a rule counts from the last write
 
 	layout   layout.Layout   // how documents are laid out; nil for views
 	sections layout.Sections // those of the layout, nil for none
-	relay    *layout.Relay   // the layout where it changes while in use; else nil
+	relay    *layout.Relay   // the layout during a relayout, else nil
 
-	sharding *schema.Sharding // nil where it is not sharded
+	sharding *schema.Sharding // nil if it is not sharded
 }
 
 // RecordKey is the key of a document in its collection's keyspace. Opaque.
@@ -88,16 +88,16 @@ type LowWater = layout.LowWater
 // with those record keys are dead.
 type Gone = layout.Gone
 
-// lie sets the layout of a collection.
-func (c *Collection) lie(l layout.Layout) {
+// setLayout sets the layout of a collection.
+func (c *Collection) setLayout(l layout.Layout) {
 	c.layout, c.sections = l, l.Sections()
 	c.relay, _ = l.(*layout.Relay)
 }
 
-// IsView says whether the namespace is a view.
+// IsView reports whether the namespace is a view.
 func (c *Collection) IsView() bool { return c.Settings.ViewOn != "" }
 
-// ClusteredByID says whether the record key is the key string of _id, so that
+// ClusteredByID reports whether the record key is the key string of _id, so that
 // _id_ is the records themselves: a lookup by _id is
 // Get(c.Ident, c.AppendIDKey(nil, id)).
 func (c *Collection) ClusteredByID() bool {

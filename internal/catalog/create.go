@@ -22,7 +22,7 @@ type NewCollection struct {
 }
 
 // Create creates a collection, a view or a time-series collection, as its
-// options say. A collection gets its index on _id. Errors: 48 where the name is
+// options say. A collection gets its index on _id. Errors: 48 if the name is
 // taken.
 func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
 	return c.CreateWith(ctx, ns, NewCollection{Options: options})

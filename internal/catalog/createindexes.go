@@ -14,7 +14,7 @@ import (
 // ready, with the number of indexes before and after. Indexes that exist are left as
 // they are; it waits for those that another call is building. Where it fails or ctx
 // ends, none of the new ones remains. Errors: 26, those of schema.ResolveIndexes, 11000,
-// 276 where the build was aborted, and those of the documents' keys.
+// 276 if the build was aborted, and those of the documents' keys.
 func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) (before, after int, err error) {
 	for {
 		var b *build
@@ -55,16 +55,16 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 	return 0
 }
 
-// cluster lays a collection that has no documents by windows of expiry; its
-// index on _id has entries from then on.
+// cluster lays out an empty collection by windows of expiry; its index on _id has
+// entries from then on.
 func (t *change) cluster(coll *Collection, w layout.Layout) {
 	id := *coll.indexes[0]
 	id.Ident, id.Records, id.ByWindow = t.u.NewIdent(coll.identRange()), false, true
 	coll.indexes[0] = &id
-	coll.lie(w)
+	coll.setLayout(w)
 }
 
-// addIndexes stages new indexes: ready ones where there are no documents, else
+// addIndexes stages new indexes: ready ones if there are no documents, else
 // ones that b builds. other is a build by another call to wait for instead.
 func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.Doc) (b, other *build, err error) {
 	specs = slices.Clone(specs)

@@ -45,8 +45,8 @@ const (
 	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
 	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
-	// shardedVersion, added to another, keeps builds away that would show what is hidden,
-	// and write what is blocked.
+	// shardedVersion, added to another, keeps out builds that would show hidden ranges,
+	// and write to blocked ones.
 	shardedVersion = 20
 )
 
@@ -94,7 +94,7 @@ func (c *Collection) version() int32 {
 	return v
 }
 
-// stored returns what the descriptor stores of the layout; nil where it follows
+// stored returns what the descriptor stores of the layout; nil if it follows
 // from the options.
 func (c *Collection) stored() bson.Doc {
 	if c.layout == nil {
@@ -207,7 +207,7 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 	if !ok {
 		return false
 	}
-	c.lie(l)
+	c.setLayout(l)
 	return (c.relay != nil) == (version == relayVersion)
 }
 
@@ -247,11 +247,11 @@ func (c *Collection) applyOptions() error {
 	switch {
 	case c.IsView() || c.layout != nil: // other options do not change it
 	case s.Timeseries != nil:
-		c.lie(layout.Bucket{TimeField: s.Timeseries.TimeField})
+		c.setLayout(layout.Bucket{TimeField: s.Timeseries.TimeField})
 	case s.Capped:
-		c.lie(layout.Capped{})
+		c.setLayout(layout.Capped{})
 	default:
-		c.lie(layout.ByID{})
+		c.setLayout(layout.ByID{})
 	}
 	return nil
 }

@@ -77,7 +77,7 @@ func (c *Catalog) dropBucketPart(ctx context.Context, coll *Collection, at Evalu
 			if low := l.lowWater.Load(); !part.Sinks(low) {
 				upTo = part
 			} else if !high.Sinks(low.Max(part)) {
-				upTo = low.Max(part) // those below the low water were sealed late
+				upTo = low.Max(part) // buckets below the low water were sealed late
 			}
 		}
 		gone, err := c.dropBucketsBelow(ctx, coll, at, upTo, rule)
@@ -122,8 +122,8 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Eva
 	return d, nil
 }
 
-// sinks says whether the low water would sink to a mark while indexes still
-// have dead entries above that.
+// sinks reports whether the low water would drop to a mark while indexes still have dead
+// entries above it.
 func (l *live) sinks(to LowWater) bool {
 	low := l.lowWater.Load()
 	return to.Sinks(low) && l.swept.Load() != low
@@ -162,7 +162,7 @@ func (c *Catalog) forgetWindows(ctx context.Context, coll *Collection, at Evalua
 }
 
 // FirstEnd returns the end of the bucket that ends first after a time, by the record
-// keys, in milliseconds; schema.Never where there is none. REQUIRES: IsTimeseries.
+// keys, in milliseconds; schema.Never if there is none. REQUIRES: IsTimeseries.
 func (c *Catalog) FirstEnd(coll *Collection, after int64) (int64, error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: FirstEnd is of a time-series collection"); err != nil {
 		return 0, err

@@ -93,7 +93,7 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	}
 	x.cut = low.Max(due)
 	x.watch = &dropWatch{due: x.cut}
-	if err := x.look(); err != nil {
+	if err := x.readSums(); err != nil {
 		return d, err
 	}
 	if x.docs == 0 {
@@ -164,7 +164,7 @@ func (x *dropper) reassignAndDrop(ctx context.Context) error {
 			touched = touched[n:]
 		}
 	}
-	x.d.More = x.d.Reassigned > 0 // otherwise documents that are written all the time wait for the next pass
+	x.d.More = x.d.Reassigned > 0 // otherwise documents that are written continually wait for the next pass
 	return nil
 }
 
@@ -215,7 +215,7 @@ type dropper struct {
 	coll    *Collection
 	rule    *Rule
 	now     int64
-	at      Evaluation // of all that one visit drops
+	at      Evaluation // of everything that a visit drops
 	watch   *dropWatch
 	begun   time.Time
 	o       Drop
@@ -231,7 +231,7 @@ type dropper struct {
 	// overflow says that more documents were written than the watch could note.
 	overflow bool
 	// listed is the state in which documents are listed, and listing the watch for what
-	// has changed since; nil where documents are not listed, or few are.
+	// has changed since; nil if documents are not listed, or few are.
 	listed  *storage.Snapshot
 	listing *listWatch
 }
@@ -253,11 +253,11 @@ func (x *dropper) did(d Dropped, begun time.Time) {
 	}
 }
 
-// late says whether time is up.
+// late reports whether time is up.
 func (x *dropper) late() bool { return x.o.MaxTime > 0 && time.Since(x.begun) >= x.o.MaxTime }
 
-// look reads the sums of the windows that come due now.
-func (x *dropper) look() error {
+// readSums reads the sums of the windows that come due now.
+func (x *dropper) readSums() error {
 	return x.coll.eachWindow(x.c.engine, x.from, x.cut, func(w windowSum) bool {
 		if w.d[windowThird] > 0 {
 			if len(x.stale) == maxStaleWindows {
@@ -451,8 +451,8 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err
 }
 
 // dropPart drops the next part of the windows below cut: all of them or, where each
-// document is listed, about as many as listedDocs. may is called, with the gate closed,
-// with their sums, and says whether they may be dropped. more says that there is a next
+// document is listed, about as many as listedDocs. may is called with their sums while the
+// gate is closed, and reports whether they may be dropped. more says that there is a next
 // part.
 func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) bool) (more bool, err error) {
 	begun := time.Now()
@@ -480,7 +480,7 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	x.did(gone, begun)
 	last := upTo == x.cut
 	if gone.Docs == 0 {
-		x.d.More = x.d.More || !last // others have removed what was there: try later
+		x.d.More = x.d.More || !last // others have removed documents there: try later
 		return false, nil
 	}
 	if x.from == x.low {

@@ -24,11 +24,11 @@ type Effect struct {
 	ops   operations
 	// at is when the evaluation began.
 	at Evaluation
-	// executed is the note of what the effect does for a session that may send it
-	// again; nil for none.
+	// executed is the note of the effect's statements of a session, which may retry them;
+	// nil for none.
 	executed *executedNote
-	// write is what is pending of the effect once its order is decided; nil where it keeps
-	// the locks of its records. pends says that others may see it, keeps that they must not.
+	// write has the effect's pending versions once its order is decided; nil if it keeps the
+	// locks of its records. pends says that others may see them, keeps that they must not.
 	write        *pending.Write
 	pends, keeps bool
 	// evicted counts expired documents that were removed because others needed
@@ -36,7 +36,7 @@ type Effect struct {
 	evicted int64
 	// own says that it is about keyspaces of this member alone.
 	own bool
-	// foreign says that it was decoded: nobody holds its gates.
+	// foreign says that it was decoded: no unit holds its gates.
 	foreign bool
 }
 
@@ -50,7 +50,7 @@ const (
 	maxKeptOps   = 1 << 20
 )
 
-// release gives back the memory of an effect that has ended.
+// release returns the memory of an effect that has ended.
 func (e *Effect) release() {
 	if cap(e.notes) > maxKeptNotes || cap(e.hints) > maxKeptNotes || cap(e.ops.bytes) > maxKeptOps || cap(e.ops.all) > maxKeptNotes {
 		return
@@ -78,9 +78,9 @@ type note interface {
 	kind() noteKind
 	// target is the collection that the note is about.
 	target() *about
-	// alone says that nobody may be inside the collection's gate.
+	// alone says that no unit may be inside the collection's gate.
 	alone() bool
-	// show makes the part of the change that must be visible before the batch is.
+	// show makes the part of the change that must be visible before the batch.
 	show()
 	// apply makes the rest, once the batch is visible.
 	apply(c *Catalog) error
@@ -120,10 +120,10 @@ func (c *Catalog) evaluate() (at Evaluation) {
 	return at
 }
 
-// Empty says whether the effect changes nothing.
+// Empty reports whether the effect changes nothing.
 func (e *Effect) Empty() bool { return e.u.Empty() && len(e.notes) == 0 }
 
-// Commit applies an effect where there is no log, and returns when it is as
+// Commit applies an effect if there is no log, and returns when it is as
 // durable as d asks. Errors: those of Apply, and the cause of ctx's end while it
 // waits for the disk.
 func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
@@ -134,7 +134,7 @@ func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
 }
 
 // LogPosition is the position of an effect in the log of a replicated group: its
-// index, from 1 on, and its optime. It is zero where there is no log.
+// index, from 1 on, and its optime. It is zero if there is no log.
 type LogPosition struct{ Index, Term, Time uint64 }
 
 // Apply applies an effect, atomically, and ends its unit: it is the only code
@@ -219,8 +219,8 @@ func (e *Effect) bind() error {
 	})
 }
 
-// enter closes the gates of the collections that a decoded effect changes as a
-// DDL does, and enters the others, as its unit did where it was evaluated.
+// enter closes the gates of the collections that a decoded effect changes by DDL, and enters
+// the others, as its unit did on the member that evaluated it.
 func (e *Effect) enter() (leave func()) {
 	alone := map[*live]bool{}
 	add := func(a *about, is bool) {
@@ -245,7 +245,7 @@ func (e *Effect) enter() (leave func()) {
 		if alone[l] {
 			l.gate.Lock()
 		} else {
-			_ = l.gate.RLock(context.Background()) // what is committed has to wait as long as it takes
+			_ = l.gate.RLock(context.Background()) // a committed effect waits as long as it takes
 		}
 	}
 	if ddl {
@@ -295,7 +295,7 @@ func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) e
 }
 
 // liveOf finds the live state of a collection, by the ident of its descriptor
-// or of its open measurements; nil where there is none.
+// or of its open measurements; nil if there is none.
 func (c *Catalog) liveOf(id storage.Ident) *live {
 	c.listed.RLock()
 	defer c.listed.RUnlock()

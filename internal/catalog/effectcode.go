@@ -27,7 +27,7 @@ import (
 // written.
 const effectVersion = 2
 
-// readableEffect says whether this build can read a version.
+// readableEffect reports whether this build can read a version.
 func readableEffect(version byte) bool { return version == 1 || version == effectVersion }
 
 // effectHeader is the length of version and checksum.
@@ -106,7 +106,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	return e, nil
 }
 
-// readNote reads a note of a kind from r, and adds it; false where there is no
+// readNote reads a note of a kind from r, and adds it; false if there is no
 // such kind.
 func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingReader) bool {
 	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && kind != noteDatabase && kind != noteExecuted {

@@ -245,7 +245,7 @@ func (c *Catalog) ForgetSessions(ctx context.Context, before int64, reserve func
 	}
 }
 
-// idleSessions finds a batch of sessions from a key on, and where to continue: nil at
+// idleSessions finds a batch of idle sessions from a key on, and where to continue: nil at
 // the end.
 func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Session, next []byte, err error) {
 	err = c.recordsIn(from, nil, func(s retryable.Session, number uint32, r *retryable.Record) error {

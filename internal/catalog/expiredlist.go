@@ -173,7 +173,7 @@ func (l *idList) correct(c *Collection, r storage.Reader, changes []listChange) 
 	return nil
 }
 
-// lists says whether removals of ranges are recorded document by document.
+// lists reports whether removals of ranges are recorded document by document.
 func (c *Catalog) lists(coll *Collection) bool {
 	return c.operations && !coll.own() && !c.NoExpiredList.Load()
 }
@@ -196,7 +196,7 @@ func (c *Collection) part(r storage.Reader, from, upTo LowWater, most int64) (Lo
 }
 
 // listPart returns how far the next part of the windows below cut reaches, and the list
-// of its documents; nil where documents are not listed, or the list is made with the gate
+// of its documents; nil if documents are not listed, or the list is made with the gate
 // closed.
 func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
 	if !x.c.lists(x.coll) {
@@ -242,7 +242,7 @@ func (x *dropper) endList() {
 	l.gate.Lock()
 	l.listWatch.Store(nil)
 	l.gate.Unlock()
-	_ = x.listed.Close() // which does not fail: it has no iterators
+	_ = x.listed.Close() // never fails: it has no iterators
 	x.listed = nil
 }
 

@@ -107,7 +107,7 @@ func TestExpiredListFollows(t *testing.T) {
 	coll = coll.Latest()
 	x := dropper{c: k.c, coll: coll, at: k.c.evaluate(), rule: coll.Rules()[0], now: due, begun: time.Now(), o: Drop{}, d: &Dropped{}, low: coll.live.lowWater.Load()}
 	x.from, x.cut = x.low, coll.sections.Due(x.rule.Rule, due)
-	if err := x.look(); err != nil {
+	if err := x.readSums(); err != nil {
 		t.Fatal(err)
 	}
 	upTo, list, err := x.listPart()

@@ -23,10 +23,10 @@ func (c *Collection) lockName(record RecordKey) []byte {
 // Identity returns the part of a record key that a document keeps for its life.
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
-// FindsByID says whether FindID finds a document with a few lookups, without a scan.
+// FindsByID reports whether FindID finds a document with a few lookups, without a scan.
 func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
 
-// FindID reads the document with an _id; both results are nil where there is
+// FindID reads the document with an _id; both results are nil if there is
 // none. The record key is appended to dst.
 // REQUIRES: FindsByID.
 func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
@@ -48,7 +48,7 @@ func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (rec
 	return record, doc, closer, err
 }
 
-// find reads the document of a record key; nil where there is none.
+// find reads the document of a record key; nil if there is none.
 func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Closer, error) {
 	doc, closer, err := r.Get(c.Ident, record)
 	if errors.Is(err, storage.ErrNotFound) {

@@ -10,8 +10,8 @@ import (
 )
 
 // gate is a readers-writer lock whose readers stop waiting when their operation
-// ends. A waiting writer keeps new readers out; when it leaves, all readers
-// that wait by then enter before the next writer. The zero gate is open.
+// ends. A waiting writer keeps new readers out; when it leaves, all waiting readers
+// enter before the next writer. The zero gate is open.
 type gate struct {
 	// inside counts the readers inside, and is gateClosed less while a writer is
 	// inside or waits for the readers to leave.
@@ -60,7 +60,7 @@ func (g *gate) RLock(ctx context.Context) error {
 	if g.opened == opened {
 		g.waiting--
 		g.mu.Unlock()
-	} else { // Unlock has let it in
+	} else { // admitted by Unlock
 		g.mu.Unlock()
 		g.RUnlock()
 	}
@@ -116,13 +116,12 @@ func (g *gate) Unlock() {
 	g.writer.Unlock()
 }
 
-// requireClosed returns an error where no writer is inside.
+// requireClosed returns an error if no writer is inside.
 func (g *gate) requireClosed() error {
 	return invariant.Require(g.inside.Load() == -gateClosed, "catalog: the collection's gate is closed")
 }
 
-// checkInside reports an error where nobody is inside, neither a reader nor a
-// writer.
+// checkInside returns an error if neither a reader nor a writer is inside.
 func (g *gate) checkInside() {
 	invariant.Check(g.inside.Load() != 0, "catalog: the caller is inside the collection's gate")
 }

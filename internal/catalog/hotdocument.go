@@ -15,8 +15,8 @@ import (
 // versions of the documents are pending until the effect is applied, and the next
 // holder of a lock is evaluated on them, or waits (docs/rfcs/0021-hot-documents.md).
 
-// maxHotDocument is the largest size of a pending document, in bytes. With larger
-// ones the log is slower than anything that is gained.
+// maxHotDocument is the largest size of a pending document, in bytes. With larger ones
+// the log is the bottleneck.
 const maxHotDocument = 1 << 20
 
 // errEvaluatedOnRefused says that an operation was evaluated on a write that was
@@ -26,11 +26,11 @@ var errEvaluatedOnRefused = mongoerr.New(mongoerr.InterruptedDueToReplStateChang
 // pendingRead is a pending version of a document on which a unit is evaluated.
 type pendingRead struct {
 	pending.Version
-	written bool // by the unit, which has a newer one itself
+	written bool // by the unit itself, which has a newer one
 }
 
-// keepsPending says whether updates leave documents of the collection in place, and
-// other members have them.
+// keepsPending reports whether updates change documents of the collection in place, and
+// the collection is replicated.
 func (c *Collection) keepsPending() bool { return c.FindsByID() && !c.Relaid() && !c.own() }
 
 // versionKey makes u.key the key of a document's versions. identity is its lock
@@ -94,7 +94,7 @@ func (u *Unit) await(ctx context.Context, c *Collection, identity []byte) error 
 	return u.c.applied(ctx, u.key)
 }
 
-// isPending says whether something is pending of a document.
+// isPending reports whether a document has a pending version.
 func (u *Unit) isPending(c *Collection, identity []byte) bool {
 	if u.c.pending == nil {
 		return false
@@ -122,7 +122,7 @@ func (u *Unit) awaitHolder(ctx context.Context, c *Collection, holder RecordKey)
 	return true, nil
 }
 
-// wrote notes that the unit has written the document of its record.
+// wrote records that the unit has written the document of its record.
 func (u *Unit) wrote(c *Collection) {
 	if len(u.reads) == 0 {
 		return
@@ -152,7 +152,7 @@ func (u *Unit) pend(c *Collection, doc bson.Doc) {
 	e.keeps = !e.write.Put(u.key, u.record, doc)
 }
 
-// ReadsPending says whether the unit is evaluated on versions of documents that
+// ReadsPending reports whether the unit is evaluated on versions of documents that
 // have not been applied, or had not been when it read them.
 func (u *Unit) ReadsPending() bool { return len(u.reads) > 0 }
 

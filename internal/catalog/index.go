@@ -15,7 +15,7 @@ import (
 type Index struct {
 	*schema.Index
 	// Form is the index by which entries are made: the index itself or, for a
-	// time-series collection, its form for buckets; nil where there are no entries.
+	// time-series collection, its form for buckets; nil if there are no entries.
 	Form *schema.Index
 	// Ident is the keyspace of the entries; for the index on _id of a collection
 	// that is clustered by _id it is the collection's, and Records is true.
@@ -70,10 +70,10 @@ func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 	return nil
 }
 
-// hasEntries says whether the index has its own keyspace, with entries.
+// hasEntries reports whether the index has its own keyspace, with entries.
 func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 
-// holds says whether the index has entries of a document with a record key: the
+// holds reports whether the index has entries of a document with a record key: the
 // index on _id has none for documents that are stored by _id.
 func (ix *Index) holds(record RecordKey) bool {
 	return ix.hasEntries() && !(ix.ByWindow && record.OfID())
@@ -94,7 +94,7 @@ func (l *indexLive) resetUse() {
 }
 
 // topFields returns the fields of a document on which the keys in ix depend;
-// nil where they may depend on all.
+// nil if they may depend on all.
 func topFields(ix *schema.Index) []string {
 	if ix.Plugin != "" && ix.Plugin != "hashed" || ix.Filter != nil {
 		return nil
@@ -106,7 +106,7 @@ func topFields(ix *schema.Index) []string {
 	return top
 }
 
-// unique says whether two documents may not have a key in common.
+// unique reports whether two documents may not have a key in common.
 func (ix *Index) unique() bool { return ix.Unique || ix.PrepareUnique || ix.IsID() || ix.Records }
 
 // Multikey returns the paths that hold arrays, nil for none. Take the snapshot

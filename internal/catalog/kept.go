@@ -11,7 +11,7 @@ import (
 )
 
 // Kept returns the document with an _id, as last committed, from an internal
-// collection that is clustered by _id; nil where there is none. The caller owns it.
+// collection that is clustered by _id; nil if there is none. The caller owns it.
 func (c *Catalog) Kept(ns schema.Namespace, id bson.Value) (bson.Doc, error) {
 	coll := c.Lookup(ns)
 	if coll == nil {

@@ -18,9 +18,9 @@ type live struct {
 	gate    gate
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
-	// learned is what the executor keeps about the collection for its life.
+	// learned is state of the executor that lives as long as the collection.
 	learned atomic.Value
-	counter *storage.Counter // nil where there are no records
+	counter *storage.Counter // nil if there are no records
 	// measurements are the open ones of a time-series collection, else nil. staging is
 	// held for reading by units that stage some, to their end, and for writing by the
 	// one that freezes all. It is closed inside gate.
@@ -39,8 +39,8 @@ type live struct {
 	dropWatch atomic.Pointer[dropWatch]
 	listWatch atomic.Pointer[listWatch]
 	swept     layout.Mark
-	dead      atomic.Int64 // documents that were removed while their entries stayed, as far as known
-	sweeping  sync.Mutex   // held for each step of a sweep: there is one watch
+	dead      atomic.Int64 // estimate of removed documents with dead entries
+	sweeping  sync.Mutex   // held for each step of a sweep, as there is only one watch
 	watch     atomic.Pointer[sweepWatch]
 
 	// Capped collections; both change under the keyspace's lock.

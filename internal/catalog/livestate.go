@@ -14,7 +14,7 @@ import (
 // LiveState describes, in lines of text, what the catalog keeps in memory about all
 // collections that members share. Two members that have applied the same effects have
 // the same lines. Numbers that writers took without committing may differ, so the
-// lines only say whether they are above all stored ones.
+// lines only report whether they are above all stored ones.
 //
 // Lines that begin with "pace" are about when background work is due, of which a process
 // that started later knows less. It is for the proof of replay, and for comparing two

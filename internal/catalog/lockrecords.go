@@ -100,7 +100,7 @@ func (w *walk) read(k RecordKey, f func(RecordKey, bson.Doc) error) error {
 		return err
 	}
 	if w.seeks < maxStraySeeks {
-		return nil // the iterator has passed it
+		return nil // the iterator is past it
 	}
 	v, closer, err := w.e.Get(w.c.Ident, k)
 	if errors.Is(err, storage.ErrNotFound) {

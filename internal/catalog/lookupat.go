@@ -10,8 +10,8 @@ import (
 )
 
 // LookupAt returns the descriptor for reading a collection in an earlier state of the
-// store: now is what Lookup finds, or nil. It returns nil where there was none of
-// that name. Errors: 246 where the name was that of another collection, the
+// store: now is what Lookup finds, or nil. It returns nil if there was none of
+// that name. Errors: 246 if the name was that of another collection, the
 // collection had other indexes or options, or its documents are not all in the store.
 func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s *storage.Snapshot) (*Collection, error) {
 	if now != nil {

@@ -9,7 +9,7 @@ import (
 
 // Modification is what collMod changes, all in one step.
 type Modification struct {
-	// Options replaces the collection's options, where not nil.
+	// Options replaces the collection's options, if not nil.
 	Options bson.Doc
 	// Indexes holds the changed descriptors, by name: TTL, hidden, unique and
 	// prepareUnique may change, but nothing that determines the keys.

@@ -148,7 +148,7 @@ func changesTTL(n note) bool {
 	return false
 }
 
-// isDDL says whether a note is of DDL, which runs one at a time.
+// isDDL reports whether a note is of DDL, which runs one at a time.
 func isDDL(n note) bool {
 	return n.kind() == noteDescriptor || n.kind() == noteDropped
 }
@@ -241,7 +241,7 @@ func (n *forgottenNote) apply(c *Catalog) error {
 // and that there are new ones.
 type cappedNote struct {
 	about
-	first, last int64 // first is 0 where it does not change
+	first, last int64 // first is 0 if it does not change
 }
 
 func (n *cappedNote) kind() noteKind { return noteCapped }

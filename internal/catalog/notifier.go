@@ -7,7 +7,7 @@ import "sync"
 type Notifier struct {
 	mu struct {
 		sync.Mutex
-		next chan struct{} // closed by the next broadcast; nil where nobody waits
+		next chan struct{} // closed by the next broadcast; nil if nobody waits
 	}
 }
 

@@ -14,8 +14,8 @@ type Numbering struct {
 	last int64
 	out  map[int64]struct{}
 
-	// following says that another member hands out numbers: those up to floor are
-	// settled, and ahead are those above it that are visible, by their first one.
+	// following is the state while another member hands out numbers: those up to floor
+	// are settled; ahead has the visible ones above it, by their first number.
 	following bool
 	floor     int64
 	ahead     map[int64]int64
@@ -105,8 +105,7 @@ func (u *Unit) Numbered(c *Collection, first int64, n int) {
 type numberedNote struct {
 	about
 	first, last int64
-	// Where the note was decoded: up to which number nothing was out, without those
-	// of the unit.
+	// In a decoded note: the number up to which no other write was in progress.
 	settled int64
 	foreign bool
 }

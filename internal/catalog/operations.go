@@ -77,7 +77,7 @@ type operations struct {
 	counts    OperationCounts
 	at        []place
 	all       []recorded
-	bytes     []byte // what all have in addition to the batch
+	bytes     []byte // the bytes of all operations, in addition to the batch
 	// encoded is the encoding, of an effect that was decoded; version is the effect's.
 	encoded []byte
 	version byte
@@ -95,7 +95,7 @@ type recorded struct {
 	statement int32 // + 1
 	at        uint32
 	write     int // the number of the unit's write whose value is Doc; noWrite for none
-	from, to  int // what it has in bytes: Doc, behind its length, unless the batch has it, and what follows
+	from, to  int // its bytes: Doc, after its length, unless the batch has it, and the rest
 }
 
 // noWrite says that no write of the unit has the operation's document.
@@ -298,7 +298,7 @@ func (o *Operation) parseIDs(r *storage.EncodingReader) {
 	r.Bad = len(list) > 0
 }
 
-// validID says whether the bytes of an _id are valid.
+// validID reports whether the bytes of an _id are valid.
 func validID(v bson.Value) bool {
 	return v.Type != bson.TypeDocument && v.Type != bson.TypeArray || validDocument(v.Doc())
 }
@@ -355,7 +355,7 @@ func (u *Unit) SetSession(s Session) { u.e.ops.session = s }
 // writes belong.
 func (u *Unit) SetStatement(n int32) { u.e.ops.statement = n + 1 }
 
-// SetReplacement says whether the next updates give whole documents.
+// SetReplacement reports whether the next updates give whole documents.
 func (u *Unit) SetReplacement(is bool) { u.e.ops.replaces = is }
 
 // OperationCount returns how many documents of the oplog the effect has.

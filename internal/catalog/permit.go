@@ -16,7 +16,7 @@ import (
 type Permit struct {
 	// Units is read-held over each unit.
 	Units *sync.RWMutex
-	// InForce says whether the conditions under which the removal began still hold
+	// InForce reports whether the conditions under which the removal began still hold
 	// for the newest descriptor of its collection. It is called inside the gate.
 	InForce func(latest *Collection) bool
 }

@@ -52,8 +52,8 @@ func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: bucket, ID: u.id, Low: c.live.lowWater.Load()})
 }
 
-// holder returns the record key of the document that has the _id of a new one,
-// whose record key and key string of _id the unit has; nil for none.
+// holder returns the record key of the document with the _id of a new one, whose record
+// key and key string of _id the unit has; nil for none.
 func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	r := u.reader(fresh)
 	if c.Windowed() {

@@ -24,8 +24,7 @@ type relaid struct {
 	turns int
 }
 
-// noteRelaid notes that c replaces another descriptor, or none. The gate is
-// closed.
+// noteRelaid records that c replaces another descriptor, or none. The gate is closed.
 func (c *Collection) noteRelaid(old *Collection) {
 	was := c.live.relaid.Load()
 	switch {
@@ -40,14 +39,14 @@ func (c *Collection) noteRelaid(old *Collection) {
 	}
 }
 
-// Relaid says whether documents may be in either half of a layout.Relay, in some
+// Relaid reports whether documents may be in either half of a layout.Relay, in some
 // state of the store since the process began.
 func (c *Collection) Relaid() bool { return c.live.relaid.Load() != nil }
 
-// Relaying says whether a relayout of the collection is in progress.
+// Relaying reports whether a relayout of the collection is in progress.
 func (c *Collection) Relaying() bool { return c.relay != nil }
 
-// Moves says whether unchanged documents may move now: in a relayout, or in a
+// Moves reports whether unchanged documents may move now: in a relayout, or in a
 // time-series collection, whose measurements move into buckets. A reader that continues
 // in another state of the store would miss some.
 func (c *Collection) Moves() bool { return c.IsTimeseries() || c.live.current.Load().relay != nil }
@@ -62,7 +61,7 @@ func (c *Collection) Turns() int {
 	return 0
 }
 
-// CheckTurns returns error 175 where the layout has changed so often since a scan
+// CheckTurns returns error 175 if the layout has changed so often since a scan
 // began that it is not known what the scan has seen.
 func (c *Collection) CheckTurns(begun int) error {
 	if now := c.Turns(); (now+1)/2 > begun/2+1 {

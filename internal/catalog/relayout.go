@@ -98,7 +98,7 @@ func (c *Catalog) beginRelay(ctx context.Context, coll *Collection, by *Rule, p 
 	})
 }
 
-// building says whether an index of the collection is being built.
+// building reports whether an index of the collection is being built.
 func (c *Collection) building() bool {
 	return slices.ContainsFunc(c.indexes, func(ix *Index) bool { return !ix.Ready })
 }
@@ -123,8 +123,8 @@ func (t *change) beginWindows(coll *Collection, by *Rule) error {
 	return t.setState(coll, layout.State{ByID: layout.NoneByID})
 }
 
-// odd says whether a collection by _id has record keys that are not possible in the
-// half by _id; none is known to have any.
+// odd reports whether a collection by _id has record keys that are impossible in the
+// half by _id; no such collection is known.
 func (c *Catalog) odd(coll *Collection) (bool, error) {
 	for _, r := range layout.HalfWindows {
 		if any, err := c.anyRecord(coll, r); err != nil || any {
@@ -134,7 +134,7 @@ func (c *Catalog) odd(coll *Collection) (bool, error) {
 	return false, nil
 }
 
-// anyRecord says whether there is a record in a range.
+// anyRecord reports whether there is a record in a range.
 func (c *Catalog) anyRecord(coll *Collection, r layout.KeyRange) (bool, error) {
 	it, err := c.engine.NewIter(coll.Ident, r.From, r.To)
 	if err != nil {
@@ -154,7 +154,7 @@ func (t *change) beginBack(coll *Collection) error {
 	if !ok {
 		return ErrRelayWaits
 	}
-	next := coll.with(func(n *Collection) { n.lie(&layout.Relay{Window: w, Back: true}) })
+	next := coll.with(func(n *Collection) { n.setLayout(&layout.Relay{Window: w, Back: true}) })
 	if err := t.store(next); err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (t *change) setState(coll *Collection, s layout.State) error {
 	return t.u.Set(storage.IdentWindows, identKey(coll.Ident), s.Encode())
 }
 
-// RelayLeft returns how many documents still have to leave their half; 0 where there
+// RelayLeft returns how many documents still have to leave their half; 0 if there
 // is no relayout. Exact while the gate is closed.
 func (c *Catalog) RelayLeft(coll *Collection) (int64, error) {
 	if coll.relay == nil {
@@ -211,7 +211,7 @@ func (c *Catalog) RelayUnfreed(coll *Collection, upTo RecordKey) (unfreed int64,
 }
 
 // EndRelay ends a relayout when no document is left in the half that they leave; done
-// says whether it has ended. Before that, it removes the index entries of what was
+// reports whether it has ended. Before that, it removes the index entries of what was
 // removed as a range; it calls pause as Sweep does. Errors: ErrRelayWaits, 26.
 func (c *Catalog) EndRelay(ctx context.Context, coll *Collection, pause func(time.Duration) error) (done bool, err error) {
 	if left, err := c.RelayLeft(coll); err != nil || left != 0 {
@@ -250,7 +250,7 @@ func (t *change) endWindows(coll *Collection) error {
 	if err := t.u.Delete(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), -1); err != nil {
 		return err
 	}
-	if err := t.store(coll.with(func(n *Collection) { n.lie(coll.relay.Window) })); err != nil {
+	if err := t.store(coll.with(func(n *Collection) { n.setLayout(coll.relay.Window) })); err != nil {
 		return err
 	}
 	state := coll.live.state()
@@ -270,7 +270,7 @@ func (t *change) endBack(coll *Collection) error {
 		id.Ident, id.Records, id.ByWindow = coll.Ident, true, false
 		n.indexes = slices.Clone(coll.indexes)
 		n.indexes[0] = &id
-		n.lie(layout.ByID{})
+		n.setLayout(layout.ByID{})
 	})
 	if err := t.store(next); err != nil {
 		return err
@@ -293,11 +293,11 @@ type Relay struct {
 	// Now is the instant against which documents are checked, in milliseconds since
 	// 1970.
 	Now int64
-	// Alone says whether no client is active now; nil for never.
+	// Alone reports whether no client is active now; nil for never.
 	Alone func() bool
 	// Permit is checked before documents are moved or removed (invariant brake).
 	Permit *Permit
-	// Drops says whether what is due may still be removed, by the newest
+	// Drops reports whether what is due may still be removed, by the newest
 	// descriptor; it is called while the gate is closed. Nil where it may.
 	Drops func(latest *Collection) bool
 	// Did is called after each step with what it did and how long it took. It may block,
@@ -331,7 +331,7 @@ func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (nex
 	}
 	s := x.begin()
 	defer s.Close()
-	defer coll.live.leaving.Store(nil) // what leaves later is not needed
+	defer coll.live.leaving.Store(nil) // later ones are not needed
 	if x.next, err = x.read(ctx, s); err != nil {
 		return nil, false, err
 	}
@@ -400,7 +400,7 @@ func (u *Unit) tellLeft(err error) {
 	}
 }
 
-// leaves says whether a document with that record key moves when it is written.
+// leaves reports whether a document with that record key moves when it is written.
 func (c *Collection) leaves(key RecordKey) bool { return c.relay != nil && c.relay.Leaves(key) }
 
 // updateAway is Update of a document that leaves its half: in the same unit it
@@ -460,11 +460,11 @@ type relayer struct {
 	next  RecordKey
 	group []RecordKey // that move in the next unit, up to most
 	most  int
-	busy  []RecordKey // that others had locked
+	busy  []RecordKey // that other units had locked
 
 	passed        int64   // since the last step
 	due, dueBytes int64   // that stay
-	list          *idList // of those; nil where they are not listed
+	list          *idList // of those; nil if they are not listed
 }
 
 // begin sets the watch, and returns the state of the store at that moment.

@@ -22,7 +22,7 @@ func (c *Catalog) RenameTemporary(ctx context.Context, from, to schema.Namespace
 	return c.rename(ctx, from, to, dropTarget, true)
 }
 
-// CanBecome says whether Rename can give the collection a name. It cannot where one of
+// CanBecome reports whether Rename can give the collection a name. It cannot where one of
 // the two names belongs to this member alone and the other does not.
 func (c *Collection) CanBecome(to schema.Namespace) bool { return c.own() == ownNamespace(to) }
 

@@ -57,7 +57,7 @@ func (m *staleMarks) clear() {
 	}
 }
 
-// HasData says whether there are collections other than those that belong to this
+// HasData reports whether there are collections other than those that belong to this
 // member alone.
 func (c *Catalog) HasData() bool {
 	c.listed.RLock()
@@ -72,7 +72,7 @@ func (c *Catalog) HasData() bool {
 
 // OwnAmongCommon returns the name of a collection that by its name belongs to this
 // member alone, but has idents that all members share, because an earlier version
-// created it; "" where there is none.
+// created it; "" if there is none.
 func (c *Catalog) OwnAmongCommon() string {
 	for _, coll := range c.all() {
 		if ownNamespace(coll.Namespace) && !coll.own() {

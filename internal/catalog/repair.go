@@ -48,7 +48,7 @@ type RepairedCollection struct {
 	Namespace schema.Namespace
 	Buckets   bool  // it is a time-series collection: Gaps are between buckets
 	Documents int64 // recovered
-	Counted   int64 // how many there were, or -1 where that is not known
+	Counted   int64 // how many there were, or -1 if that is not known
 	Invalid   int64 // records that were read, but are not valid documents
 	// Aside is how many were put into Apart, because others have their keys.
 	Aside int64
@@ -79,7 +79,7 @@ type Gap struct {
 // Repair makes a new data directory, into, from everything that can be read of another
 // one, which no process has open. It does not change that one; fs is nil for the
 // operating system's. Collections keep their names, UUIDs, options and indexes, which
-// are rebuilt. Errors: code 98 where a server has the directory open, and those of the
+// are rebuilt. Errors: code 98 if a server has the directory open, and those of the
 // file system and of ctx; then there is no new directory.
 func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progress) (*Repaired, error) {
 	fs = storage.FileSystem(fs)
@@ -163,7 +163,7 @@ func (r *repair) run(fs storage.FS, dir string) error {
 		return r.take(id, key, value)
 	})
 	if err == nil {
-		err = r.begin(e) // where there are no documents
+		err = r.begin(e) // if there are no documents
 	}
 	if err == nil {
 		err = r.finishStaged()
@@ -217,12 +217,12 @@ func (r *repair) front(id storage.Ident, key, value []byte) error {
 	return nil
 }
 
-// skip makes idents of a range be given out from next on.
+// skip makes a range hand out idents from next on.
 func (r *repair) skip(of storage.IdentRange, next storage.Ident) {
 	r.next[of] = max(r.next[of], next)
 }
 
-// taken keeps idents from being given out again.
+// taken reserves idents, so that they are not handed out again.
 func (r *repair) taken(ids ...storage.Ident) {
 	for _, id := range ids {
 		of := storage.CommonIdents
@@ -301,7 +301,7 @@ func (r *repair) describe(e *storage.Engine) error {
 		}
 		if j, taken := byName[c.Namespace]; taken {
 			older := r.stored[j]
-			r.stored[j] = older.with(func(n *Collection) { n.Namespace = apart(older.UUID.String()) })
+			r.stored[j] = older.with(func(n *Collection) { n.Namespace = lostCollection(older.UUID.String()) })
 			r.note("two collections had the name %s; the older one is now %s", c.Namespace, r.stored[j].Namespace)
 		}
 		byName[c.Namespace] = i
@@ -324,8 +324,8 @@ func (r *repair) describe(e *storage.Engine) error {
 	return u.Commit(r.ctx, storage.Journaled)
 }
 
-// apart returns a collection for documents that cannot be in their own.
-func apart(name string) schema.Namespace {
+// lostCollection returns the namespace for documents that cannot be in their own.
+func lostCollection(name string) schema.Namespace {
 	return schema.Namespace{DB: "local", Coll: lostAndFound + name}
 }
 
@@ -366,13 +366,13 @@ func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
 	})
 	switch {
 	case mongoerr.Is(err, mongoerr.DuplicateKey):
-		t.Apart = apart(t.coll.UUID.String())
+		t.Apart = lostCollection(t.coll.UUID.String())
 		t.Aside++
 		return r.setApart(t.Apart, doc)
 	case err == nil, r.ctx.Err() != nil, mongoerr.Is(err, mongoerr.OutOfDiskSpace):
 		return err
 	}
-	t.Invalid++ // what was stored can be stored again, unless it is not a bucket
+	t.Invalid++ // a stored document can be stored again, unless it is not a bucket
 	return nil
 }
 
@@ -382,7 +382,7 @@ func (r *repair) write(size int, f func(*Unit) error) error {
 		r.unit = r.c.Begin()
 	}
 	err := f(r.unit)
-	if errors.Is(err, storage.ErrLockBusy) { // a collection that units of others cannot write
+	if errors.Is(err, storage.ErrLockBusy) { // a collection that other units cannot write
 		if err = r.commit(); err != nil {
 			return err
 		}
@@ -436,7 +436,7 @@ func (r *repair) orphan(id storage.Ident, doc bson.Doc) error {
 	if bson.Validate(doc, maxStoredDepth) != nil || doc.Lookup("_id").IsMissing() {
 		return nil
 	}
-	ns := apart(fmt.Sprintf("keyspace_%d", id))
+	ns := lostCollection(fmt.Sprintf("keyspace_%d", id))
 	if r.c.Lookup(ns) == nil {
 		r.note("a collection is missing from the catalog: its name, options and indexes are lost; its documents are in %s", ns)
 	}

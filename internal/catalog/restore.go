@@ -85,7 +85,7 @@ type pendingGap struct {
 	begun, ended bool
 }
 
-// within says whether a loss may affect a keyspace, and returns its bounds there.
+// within reports whether a loss may affect a keyspace, and returns its bounds there.
 func within(l *storage.Loss, id storage.Ident) (lower, upper []byte, ok bool) {
 	if l.Writes != nil || id < l.First || id > l.Last || l.Last == id && len(l.Upper) == 0 {
 		return nil, nil, false
@@ -177,7 +177,7 @@ func (r *repair) report() {
 	}
 }
 
-// touchesKeyspace says whether a loss may affect a keyspace.
+// touchesKeyspace reports whether a loss may affect a keyspace.
 func touchesKeyspace(l storage.Loss, id storage.Ident) bool {
 	_, _, ok := within(&l, id)
 	return ok && l.Keys

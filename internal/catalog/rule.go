@@ -65,13 +65,13 @@ func Due(rules []*Rule, doc bson.Doc) int64 {
 	return due
 }
 
-// Hides says whether a document of the collection has expired and must no longer be
+// Hides reports whether a document of the collection has expired and must no longer be
 // visible.
 func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
 	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged() || coll.sharding.Hides(doc)
 }
 
-// Stamps says whether the server writes the time of the last write into each document,
+// Stamps reports whether the server writes the time of the last write into each document,
 // because a rule counts from it.
 func (c *Collection) Stamps() bool { return c.stamps }
 
@@ -93,7 +93,7 @@ func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
 }
 
 // makeRoom removes the document of a record that has expired and is hidden, for
-// another one that needs its keys; it returns false where the document has not,
+// another one that needs its keys; it returns false if the document has not,
 // and stays.
 func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (bool, error) {
 	if c.hiding == nil {

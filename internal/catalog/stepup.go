@@ -55,8 +55,8 @@ func (c *Catalog) all() (all []*Collection) {
 	return all
 }
 
-// removeLeft removes what an earlier process, or another member, has left: among
-// what belongs to this member alone, or the rest.
+// removeLeft removes temporary collections and unfinished builds of an earlier process
+// or another member: of this member's own collections, or of the others.
 func (c *Catalog) removeLeft(ctx context.Context, own bool) error {
 	for _, coll := range c.all() {
 		if coll.own() != own {
@@ -76,11 +76,11 @@ func (c *Catalog) removeLeft(ctx context.Context, own bool) error {
 	return nil
 }
 
-// removeUnfinished drops the indexes of a collection whose build has died.
+// removeUnfinished drops the indexes of a collection whose build was interrupted.
 func (c *Catalog) removeUnfinished(ctx context.Context, coll *Collection) error {
 	var gone []*Index
 	for _, ix := range coll.indexes {
-		if !ix.Ready && !ix.live.build.goesOn() {
+		if !ix.Ready && !ix.live.build.isRunning() {
 			gone = append(gone, ix)
 		}
 	}

@@ -22,7 +22,7 @@ const (
 	sweepShare = 4
 )
 
-// SweepDue says whether enough index entries of a collection are dead for Sweep to
+// SweepDue reports whether enough index entries of a collection are dead for Sweep to
 // be worth its cost, and whether there are any.
 func (c *Collection) SweepDue() (worth, any bool) {
 	if c.sections == nil || c.live.swept.Load() == c.live.lowWater.Load() {
@@ -58,7 +58,7 @@ func (c *Catalog) Sweep(ctx context.Context, coll *Collection, pause func(time.D
 	return s, err
 }
 
-// sweep is Sweep; clean says that nothing is left of what was dead when it began.
+// sweep is Sweep; clean says that no entry is left that was dead when it began.
 func (c *Catalog) sweep(ctx context.Context, coll *Collection, s *Swept, pause func(time.Duration) error) (clean bool, err error) {
 	at := c.evaluate()
 	gone, dead := coll.live.gone(), coll.live.dead.Load()
@@ -98,14 +98,14 @@ func (c *Catalog) SweepFirst(ctx context.Context, coll *Collection, r *Rule, now
 	return nil
 }
 
-// first sweeps from a key up to a step in which nothing is dead.
+// first sweeps from a key up to a step without dead entries.
 func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Duration) error) error {
 	for {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 		before, begun := w.s.Entries, time.Now()
-		next, _, err := w.stretch(ctx, from)
+		next, _, err := w.sweepStep(ctx, from)
 		if err != nil || next == nil || w.s.Entries == before {
 			return err
 		}
@@ -116,7 +116,7 @@ func (w *sweeper) first(ctx context.Context, from []byte, pause func(time.Durati
 	}
 }
 
-// noteSwept notes that no index has entries below low any more.
+// noteSwept records that no index has entries below low.
 func (c *Catalog) noteSwept(ctx context.Context, coll *Collection, at Evaluation, low LowWater, dead int64) error {
 	l := coll.live
 	l.gate.Lock()
@@ -163,7 +163,7 @@ func (w *sweepWatch) note(ix *Index, key []byte) {
 	w.written = append(w.written, bytes.Clone(key))
 }
 
-// within says whether an entry may have been written between two keys, both
+// within reports whether an entry may have been written between two keys, both
 // included.
 func (w *sweepWatch) within(first, last []byte) bool {
 	if w.overflow {
@@ -213,7 +213,7 @@ func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (w
 			return false, context.Cause(ctx)
 		}
 		begun := time.Now()
-		next, all, err := w.stretch(ctx, from)
+		next, all, err := w.sweepStep(ctx, from)
 		if err != nil {
 			return false, err
 		}
@@ -228,8 +228,8 @@ func (w *sweeper) index(ctx context.Context, pause func(time.Duration) error) (w
 	}
 }
 
-// stretch does one step, from a key on; next is where the next one starts.
-func (w *sweeper) stretch(ctx context.Context, from []byte) (next []byte, whole bool, err error) {
+// sweepStep does one step, from a key on; next is where the next one starts.
+func (w *sweeper) sweepStep(ctx context.Context, from []byte) (next []byte, whole bool, err error) {
 	w.coll.live.sweeping.Lock()
 	defer w.coll.live.sweeping.Unlock()
 	watch := &sweepWatch{ident: w.ix.Ident, from: from}

@@ -3,8 +3,8 @@ package catalog
 import "github.com/mayflydb/mayfly/internal/bson"
 
 // optionTemp is the option of a collection that does not outlive the process. A
-// command that builds a collection under a temporary name sets it, so that a
-// killed command leaves nothing behind.
+// command that builds a collection under a temporary name sets it, so that a killed
+// command leaves no collection behind.
 const optionTemp = "temp"
 
 // WithTemp returns options with the mark of a temporary collection. Rename
@@ -16,7 +16,7 @@ func WithTemp(options bson.Doc) bson.Doc {
 
 func withoutTemp(options bson.Doc) bson.Doc { return copyOptions(options).Finish() }
 
-// copyOptions begins a copy of options, without the mark.
+// copyOptions starts a copy of options, without optionTemp.
 func copyOptions(options bson.Doc) *bson.Builder {
 	b := new(bson.Builder)
 	b.Reset(nil)

@@ -16,9 +16,9 @@ import (
 // reassigning those costs more than removing the others one by one: reassigning also
 // removes a document's entries, and makes new ones. Such windows are thinned: what is
 // due is removed, in order, and the rest stays there for good. It expires by the rule's
-// index, one by one. The low water is below thinned windows, so what comes due after
-// them is removed one by one as well, until that has cost as much as reassigning what is
-// left in them.
+// index, one by one. The low water stays below thinned windows, so later windows are
+// removed one by one as well, until that has cost as much as reassigning the documents
+// left in the thinned ones.
 
 const (
 	// reassignCost is what reassigning a document costs, in removals.
@@ -46,7 +46,7 @@ type thinned struct {
 	counted int64    // gone when docs was counted
 }
 
-// worthReassigning says whether the documents that are not due in due windows, and
+// worthReassigning reports whether the documents that are not due in due windows, and
 // in thinned ones, should be reassigned, so that all these windows are dropped as a
 // whole.
 func (x *dropper) worthReassigning() (bool, error) {

@@ -27,14 +27,14 @@ type derived struct {
 	order   *Index
 }
 
-// IsTimeseries says whether the namespace is a time-series collection, whose
+// IsTimeseries reports whether the namespace is a time-series collection, whose
 // documents are measurements: most in buckets, the newest in a keyspace of
 // their own.
 func (c *Collection) IsTimeseries() bool {
 	return c.Settings.Timeseries != nil && !c.Namespace.IsBuckets()
 }
 
-// SeenAsView says whether clients see a view: it is one, or a time-series collection,
+// SeenAsView reports whether clients see a view: it is one, or a time-series collection,
 // which is a view of its buckets to MongoDB. Commands that need documents refuse both
 // with error 166.
 func (c *Collection) SeenAsView() bool { return c.IsView() || c.IsTimeseries() }
@@ -57,7 +57,7 @@ func (c *Collection) Buckets() *Collection {
 	return c.derived.buckets
 }
 
-// HoldsBuckets says whether the documents are the buckets of a time-series
+// HoldsBuckets reports whether the documents are the buckets of a time-series
 // collection.
 func (c *Collection) HoldsBuckets() bool { return c.Open != 0 && c.Namespace.IsBuckets() }
 

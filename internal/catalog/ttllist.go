@@ -72,7 +72,7 @@ func (c *Catalog) TTL() []TTLIndex {
 	return t.all
 }
 
-// expires says whether coll belongs in TTL.
+// expires reports whether coll belongs in TTL.
 func expires(coll *Collection) bool {
 	return coll != nil && (coll.Settings.ExpireAfterSeconds != schema.NoExpiry ||
 		slices.ContainsFunc(coll.indexes, func(ix *Index) bool { return ix.IsTTL() }))

@@ -37,7 +37,7 @@ type Unit struct {
 	stored int
 	gone   int64 // index entries deleted so far
 	added  int64 // and inserted
-	// second is the time of the writes, 0 until someone asks for it.
+	// second is the time of the writes, 0 until it is needed.
 	second     int64
 	onEnd      []func()
 	stagesIn   *live // whose staging gate is held for reading
@@ -47,8 +47,8 @@ type Unit struct {
 	// document is booked, where there are many. Whoever begins the unit sets it, and
 	// releases it.
 	Memory  memory.Holding
-	keyRoom int // bytes, for the keys of the document at hand
-	// deltaOf finds one of many deltas; nil where there are few.
+	keyRoom int // bytes, for the keys of the current document
+	// deltaOf finds one of many deltas; nil if there are few.
 	deltaOf map[windowRef]int
 	left    []leftDocs
 	// OnPending says that the unit is evaluated on pending versions of documents,
@@ -130,9 +130,9 @@ func (u *Unit) KeysDeleted() int64 { return u.gone }
 func (u *Unit) KeysInserted() int64 { return u.added }
 
 // enter makes the unit a writer of the collection, and returns its newest
-// descriptor, which stays the newest until the unit ends. A unit that holds
-// anything does not wait: whoever has closed the gate may wait for what it
-// holds. Errors: 26, the cause of ctx's end while it waited for DDL, and those of admit.
+// descriptor, which stays the newest until the unit ends. A unit that holds a lock or a
+// gate does not wait: the DDL that has closed the gate may be waiting for it. Errors: 26,
+// the cause of ctx's end while it waited for DDL, and those of admit.
 func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	first := !u.inside(c.live)
 	if first {
@@ -140,7 +140,7 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 			u.e.own = c.own()
 			u.e.ops.on = u.c.operations && !u.e.own
 		} else if u.e.own != c.own() {
-			return nil, storage.ErrLockBusy // a unit is for this member alone, or for all
+			return nil, storage.ErrLockBusy // a unit is either for this member alone or replicated
 		}
 		if len(u.gates) == 0 && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
@@ -192,7 +192,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 	if err != nil {
 		return nil, err
 	}
-	u.reassigned.from = nil // the record key of another document may have been followed before
+	u.reassigned.from = nil // a previous LockRecord may have followed another document
 	if v, ok, err := u.version(ctx, c, c.lockName(key)); err != nil {
 		return nil, err
 	} else if ok {
@@ -226,7 +226,7 @@ func (u *Unit) LockID(ctx context.Context, c *Collection, id bson.Value) (Record
 // next one.
 type Locked struct {
 	Record RecordKey
-	Doc    bson.Doc // nil where there is none
+	Doc    bson.Doc // nil if there is none
 
 	memory []byte // of Doc
 }

@@ -523,7 +523,7 @@ func cloneKey(k schema.Key) schema.Key {
 	return schema.Key{Bytes: bytes.Clone(k.Bytes), TypeBits: bytes.Clone(k.TypeBits)}
 }
 
-// wellFormed says whether a key's bytes match its parts.
+// wellFormed reports whether a key's bytes match its parts.
 func wellFormed(ix *Index, k schema.Key) error {
 	if ix.Collation != nil {
 		return nil // holds collation keys, which decode to nothing

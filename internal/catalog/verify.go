@@ -36,7 +36,7 @@ func (v *Verification) Valid() bool {
 // Verify reads all files of a store that no process has open, and compares all documents
 // with the entries of all indexes; fs is nil for the operating system's. It changes
 // nothing in the directory, and makes no file anywhere. Errors are those of the file
-// system and of ctx, and code 98 where a server has the store open.
+// system and of ctx, and code 98 if a server has the store open.
 func Verify(ctx context.Context, fs storage.FS, dir string, progress Progress) (*Verification, error) {
 	dir, err := storage.Place(storage.FileSystem(fs), dir)
 	if err != nil {

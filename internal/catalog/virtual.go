@@ -19,7 +19,7 @@ type Virtual interface {
 	// KeyField is the field that is the key, where that is a timestamp's eight bytes, the
 	// highest first; "" for none.
 	KeyField() string
-	// Gone says whether a document with that key or an earlier one existed and has
+	// Gone reports whether a document with that key or an earlier one existed and has
 	// been removed.
 	Gone(key []byte) bool
 	// Size returns how many entries there are, their bytes, and how many bytes they may

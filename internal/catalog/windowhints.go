@@ -20,8 +20,8 @@ const (
 	hintTag  = ^uint64(2*hintHigh - 1)
 )
 
-// windowHints remember in which windows documents were seen, by a hash of _id:
-// if the record is there, the index on _id need not be read. A wrong hint costs
+// windowHints cache the windows of documents, by a hash of _id: if the record is there,
+// the index on _id need not be read. A wrong hint costs
 // one lookup before that. A state of the store has at most one record for an
 // _id, so a record that is found is the right one.
 type windowHints struct {

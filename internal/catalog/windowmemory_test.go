@@ -48,7 +48,7 @@ func TestWindowsMemory(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := dropper{c: c, coll: coll, rule: coll.Rules()[0], d: &Dropped{}, cut: LowWater{}.UpTo(math.MaxUint64, LowWater{})}
-	if err := x.look(); err != nil {
+	if err := x.readSums(); err != nil {
 		t.Fatal(err)
 	}
 	if len(x.stale) != maxStaleWindows || x.docs != 2*maxStaleWindows || x.cut != (LowWater{}).UpTo(first+maxStaleWindows, LowWater{}) {

@@ -44,13 +44,13 @@ func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
 	return nil
 }
 
-// mayHaveWindows says whether the collection may get windows of expiry.
+// mayHaveWindows reports whether the collection may get windows of expiry.
 func (c *Collection) mayHaveWindows() bool {
 	ns := c.Namespace
 	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && !ns.IsSystem()
 }
 
-// Windowed says whether the collection is clustered by windows of expiry.
+// Windowed reports whether the collection is clustered by windows of expiry.
 func (c *Collection) Windowed() bool {
 	if c.Ident == 0 {
 		return false
@@ -59,7 +59,7 @@ func (c *Collection) Windowed() bool {
 	return by == layout.ByEntry || by == layout.ByEither
 }
 
-// WindowedBy says whether the documents that are due by a rule are those of
+// WindowedBy reports whether the documents that are due by a rule are those of
 // the earliest windows.
 func (c *Collection) WindowedBy(r *Rule) bool {
 	return c.sections != nil && r.Kind != schema.ByID && c.sections.Serve(r.Index.Index)

@@ -189,8 +189,8 @@ func slot(bufs *[][]schema.Key, i int) *[]schema.Key {
 }
 
 // newKeys makes the keys of a document that is about to be added to ix, and
-// notes its multikey paths. A document that cannot be in an index that is being
-// built ends the build, not the write.
+// notes its multikey paths. A document that cannot be indexed fails the build of the
+// index, not the write.
 func (u *Unit) newKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {
 	keys, paths, full, err := u.someKeys(ix, doc, (*buf)[:0])
 	if full != nil {
@@ -251,7 +251,7 @@ func (u *Unit) someKeys(ix *Index, doc bson.Doc, dst []schema.Key) (keys []schem
 	})
 }
 
-// sameKeys says whether two documents obviously have the same keys in ix,
+// sameKeys reports whether two documents obviously have the same keys in ix,
 // because all fields that the keys come from have the same bytes.
 func (ix *Index) sameKeys(a, b bson.Doc) bool {
 	if ix.top == nil {
@@ -410,8 +410,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	return nil
 }
 
-// takenBy returns the record, other than that of the current document, that has an
-// entry with the key, or nil.
+// takenBy returns the record of another document with the key, or nil.
 func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
 		holder := RecordKey(it.Key()[len(key):])
@@ -422,8 +421,7 @@ func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, 
 	return nil, it.Err()
 }
 
-// takenStill is takenBy with the unit's own writes; where there are none, it is
-// holder.
+// takenStill is takenBy including the unit's own writes; without any it is holder.
 func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey) (RecordKey, error) {
 	if u.u.Empty() {
 		return holder, nil

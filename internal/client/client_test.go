@@ -234,7 +234,7 @@ func TestLiars(t *testing.T) {
 		"another answer": {wrongID, "got a reply with opcode", true},
 		"half an answer": {func(m *wire.Message) []byte { return says(`{"ok":1}`)(m)[:20] }, "", true},
 		"an error":       {says(`{"ok":0,"errmsg":"no","code":112,"errorLabels":["a",1,"b"],"errInfo":{"x":1},"keyPattern":{"a":1}}`), "no", false},
-		"no words":       {says(`{}`), "no more than that it failed", false},
+		"no words":       {says(`{}`), "a failure without a message", false},
 		"odd types":      {says(`{"ok":"x","errmsg":1,"code":"y"}`), "", false},
 	} {
 		c := connect(t, client.Options{Address: liar(t, nil, l.answer, says(`{"ok":1}`))})

@@ -25,7 +25,7 @@ var variants = map[string]bool{
 	"zhuyin": true, "unihan": true, "big5han": true, "gb2312han": true, "dictionary": true, "compat": true, "eor": true, "emoji": true,
 }
 
-// Valid says whether a locale exists; suggestion is the one that was probably
+// Valid reports whether a locale exists; suggestion is the one that was probably
 // meant where it does not, or "".
 func Valid(locale string) (ok bool, suggestion string) {
 	base, keyword, has := strings.Cut(locale, "@")

@@ -5,7 +5,7 @@ import (
 	"unicode"
 )
 
-// isVariable says whether a character counts from strength 4 on where alternate
+// isVariable reports whether a character counts from strength 4 on where alternate
 // is "shifted": spaces and, unless maxVariable is "space", punctuation.
 func (c *Collator) isVariable(r rune) bool {
 	if isSpace(r) {
@@ -14,7 +14,7 @@ func (c *Collator) isVariable(r rune) bool {
 	return !c.opts.Space && (unicode.IsPunct(r) || unicode.Is(unicode.Zs, r))
 }
 
-// isSpace says whether a character is of the group of spaces; those that do not
+// isSpace reports whether a character is of the group of spaces; those that do not
 // break are with the punctuation.
 func isSpace(r rune) bool {
 	const noBreak, figure, narrow = '\u00a0', '\u2007', '\u202f'

@@ -45,7 +45,7 @@ func (a *Args) keep(i int, v bson.Value) {
 	a.slots[i] = uint8(len(a.values))
 }
 
-// Has says whether the field is there (and not null, unless Nullable).
+// Has reports whether the field is there (and not null, unless Nullable).
 func (a *Args) Has(name string) bool { return !a.Value(name).IsMissing() }
 
 // Bool reads a Bool or SafeBool; absent is false.
@@ -132,10 +132,10 @@ func (a *Args) Strings(name string) []string {
 	return ss
 }
 
-// UUID reads a UUID and says whether there is one.
+// UUID reads a UUID and reports whether there is one.
 func (a *Args) UUID(name string) (id [16]byte, ok bool) { return uuidOf(a.Value(name)) }
 
-// Struct reads a Struct field and says whether it is there.
+// Struct reads a Struct field and reports whether it is there.
 func (a *Args) Struct(name string) (Args, bool) {
 	s := a.Structs(name)
 	if len(s) == 0 {

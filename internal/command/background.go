@@ -44,7 +44,7 @@ func (b *Background) Op() *Op { return b.op }
 func (b *Background) End() { b.d.Clients.Disconnect(b.op.Client) }
 
 // Note writes an entry for the work into the profile of its database, if that is
-// profiled, and says whether to log the work as slow. err is its outcome. The work's Op
+// profiled, and reports whether to log the work as slow. err is its outcome. The work's Op
 // has its Stats by then. Call Note before End.
 func (b *Background) Note(ctx context.Context, err error) (slow bool) {
 	n := noted{took: time.Since(b.op.Start), err: err}

@@ -136,7 +136,7 @@ func (c *Client) UUID() [16]byte {
 	return c.id
 }
 
-// FirstHello says whether this is the first hello of the client, and records that there
+// FirstHello reports whether this is the first hello of the client, and records that there
 // was one.
 func (c *Client) FirstHello() bool { return c.hellos.Add(1) == 1 }
 

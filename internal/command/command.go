@@ -20,7 +20,7 @@ const (
 	AdminOnly Flags = 1 << iota
 	// Writes commands change user data.
 	Writes
-	// TakesWriteConcern commands take a writeConcern (code 72 where one is given to others).
+	// TakesWriteConcern commands take a writeConcern (code 72 if one is given to others).
 	TakesWriteConcern
 	// TakesReadConcern commands take every readConcern level; others only "local".
 	TakesReadConcern
@@ -87,7 +87,7 @@ type Command struct {
 	// Fields declares the arguments. The dispatcher parses them into Op.Args
 	// before it calls Run. Nil: every field is accepted and Run reads Op.Body.
 	Fields *Fields
-	// CheckReadConcern, where not nil, rejects a read concern that the command takes in
+	// CheckReadConcern, if not nil, rejects a read concern that the command takes in
 	// general, but not with these arguments; its error says why.
 	CheckReadConcern func(op *Op, level string) error
 	// Help is what {help: true} prints.

@@ -30,7 +30,7 @@ type WriteConcern struct {
 	WTimeout int64
 	// Given says that the client gave a write concern.
 	Given bool
-	// Tags, where not nil, is used instead of W: of each tag, so many different values
+	// Tags, if not nil, is used instead of W: of each tag, so many different values
 	// among the members that have the write.
 	Tags []repl.ModeTag
 	// Provenance says where it came from: "clientSupplied", "customDefault",

@@ -45,7 +45,7 @@ type Examiner interface {
 
 // Sorting is a Cursor that may sort in memory.
 type Sorting interface {
-	// Sorts says whether it does, and whether it had to spill rows to disk.
+	// Sorts reports whether it does, and whether it had to spill rows to disk.
 	Sorts() (sorts, spilled bool)
 }
 
@@ -142,7 +142,7 @@ func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 // GetMore writes the reply of getMore: {cursor: {nextBatch, id, ns}}. ns is the
 // namespace that the client named, batchSize 0 or DefaultBatch for no bound but
 // the bytes. maxTimeMS is how long to wait for documents where the cursor does,
-// −1 where the client gave none.
+// −1 if the client gave none.
 func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTimeMS int64) error {
 	began := time.Now()
 	c, err := op.Dispatcher.Cursors.pin(op, id, ns)

@@ -361,7 +361,7 @@ func (cs *Cursors) drop(c *openCursor) {
 	}
 }
 
-// Kill closes a cursor, ending the operation that uses it, and says whether
+// Kill closes a cursor, ending the operation that uses it, and reports whether
 // there was one.
 func (cs *Cursors) Kill(id int64) bool {
 	cs.mu.Lock()

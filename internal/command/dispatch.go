@@ -35,7 +35,7 @@ type Dispatcher struct {
 	// nil for none.
 	Memory *memory.Budget
 
-	// FailCommand makes commands fail, for tests of drivers; nil where the server
+	// FailCommand makes commands fail, for tests of drivers; nil if the server
 	// does not run for tests.
 	FailCommand *FailPoint
 	// FailWrite makes statements of retryable writes fail; nil as FailCommand.
@@ -62,8 +62,8 @@ type Dispatcher struct {
 	// Admit waits until a ChecksOwner command may read or write here, on a shard, and
 	// holds ChecksDatabase commands to the version of the database; nil elsewhere. Errors: 13, 169, 249, 319, 13388.
 	Admit func(ctx context.Context, op *Op) error
-	// Writable returns nil where this member takes writes, else the error for
-	// clients; nil where it always does. Each member writes its own database local.
+	// Writable returns nil if this member accepts writes, else the error for
+	// clients; nil if it always does. Each member writes its own database local.
 	Writable func() error
 }
 

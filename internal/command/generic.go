@@ -29,7 +29,7 @@ type Generic struct {
 	// ClusterTime is $clusterTime as sent, nil for none.
 	ClusterTime bson.Doc
 
-	// Versions are what a router says of who owns what, nil where it says nothing.
+	// Versions are what a router says of who owns what, nil if it says nothing.
 	Versions *Versions
 
 	// ReadConcern and WriteConcern are the unchecked documents.
@@ -83,7 +83,7 @@ var genericNames = func() map[string]bool {
 	return names
 }()
 
-// IsGeneric says whether name is an argument that every command takes.
+// IsGeneric reports whether name is an argument that every command takes.
 func IsGeneric(name string) bool { return genericNames[name] }
 
 // parseGeneric reads the generic arguments of a command.

@@ -183,7 +183,7 @@ func (d *Dispatcher) Enter(ctx context.Context, db string) error {
 	return d.Gate.Enter(ctx)
 }
 
-// TakesWrites returns nil where this member takes writes, else the error for a client:
+// TakesWrites returns nil if this member accepts writes, else the error for a client:
 // 10107 on one that is not primary.
 func (d *Dispatcher) TakesWrites() error {
 	if d.Writable == nil {

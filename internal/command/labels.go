@@ -49,5 +49,5 @@ func (op *Op) appendLabels(e *mongoerr.Error) {
 	}
 }
 
-// MayRetry says whether a driver tries again after an error what it had numbered.
+// MayRetry reports whether a driver tries again after an error what it had numbered.
 func MayRetry(c mongoerr.Code) bool { return mayRetry[c] }

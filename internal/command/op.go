@@ -213,7 +213,7 @@ func (op *Op) progressNow() *Progress {
 // Yielded counts a point at which the operation yielded to others.
 func (op *Op) Yielded() { op.active.yields.Add(1) }
 
-// SetWaitingForLock says whether the operation is waiting for another one.
+// SetWaitingForLock reports whether the operation is waiting for another one.
 func (op *Op) SetWaitingForLock(w bool) { op.active.waiting.Store(w) }
 
 // SetCollection sets the collection that the command works on, where its name does not
@@ -231,7 +231,7 @@ func (op *Op) SetNS(ns string) {
 
 // GrowReply takes memory for a reply of n bytes.
 //
-// Errors: 146 where there is none.
+// Errors: 146 if there is none.
 func (op *Op) GrowReply(n int) error {
 	if op.answer == nil {
 		return nil
@@ -242,7 +242,7 @@ func (op *Op) GrowReply(n int) error {
 // HoldParsed takes memory for what is parsed from n bytes of the request: the current
 // filter, statement or pipeline, in place of the previous one.
 //
-// Errors: 146 where there is none.
+// Errors: 146 if there is none.
 func (op *Op) HoldParsed(n int) error {
 	if op.answer == nil || n <= largeText {
 		return nil
@@ -285,10 +285,10 @@ func (op *Op) Kind() OpKind {
 	return op.Command.Kind
 }
 
-// Controlled says whether access is controlled for the operation.
+// Controlled reports whether access is controlled for the operation.
 func (op *Op) Controlled() bool { return op.Dispatcher.Authorize != nil && !op.Client.Internal }
 
-// May says whether the operation's client has a privilege.
+// May reports whether the operation's client has a privilege.
 func (op *Op) May(need auth.Need) bool {
 	if !op.Controlled() {
 		return true
@@ -347,5 +347,5 @@ func (op *Op) kill(err error) {
 // Kill ends the operation; its client gets Interrupted (code 11601).
 func (op *Op) Kill() { op.kill(errKilled) }
 
-// Killed says whether the operation was killed.
+// Killed reports whether the operation was killed.
 func (op *Op) Killed() bool { return op.active.killed.Load() }

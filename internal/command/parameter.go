@@ -307,7 +307,7 @@ func (p *Params) String(s StringSpec) *StringParam {
 	return q
 }
 
-// Fixed registers a read-only parameter; startup says whether it is listed among those
+// Fixed registers a read-only parameter; startup reports whether it is listed among those
 // that are set at startup.
 func (p *Params) Fixed(name string, startup bool, get func() bson.Value) {
 	p.Register(&Param{Name: name, AtStartup: startup, Get: get})

@@ -387,7 +387,7 @@ func (p parser) collection(v bson.Value) error {
 	return nil
 }
 
-// ValidCollectionName says whether name may be the name of a collection: not empty, no
+// ValidCollectionName reports whether name may be the name of a collection: not empty, no
 // leading dot, no null bytes and no dollar signs.
 func ValidCollectionName(name string) bool {
 	if name == "" || name[0] == '.' || strings.HasPrefix(name, "$cmd.") {
@@ -399,7 +399,7 @@ func ValidCollectionName(name string) bool {
 // maxDatabaseName is the longest name of a database, in bytes.
 const maxDatabaseName = 63
 
-// ValidDatabaseName says whether name may name a database.
+// ValidDatabaseName reports whether name may name a database.
 func ValidDatabaseName(name string) bool {
 	if name == "$external" {
 		return true

@@ -28,7 +28,7 @@ type ProfileSettings struct {
 type Profiler struct {
 	slowMillis atomic.Int64
 	sample     DoubleParam
-	// Sink writes an entry into db's system.profile; nil where there is none. It is
+	// Sink writes an entry into db's system.profile; nil if there is none. It is
 	// called on the operation's goroutine, after the reply is complete.
 	Sink func(ctx context.Context, db string, entry bson.Doc) error
 
@@ -58,7 +58,7 @@ func (p *Profiler) SetSlow(millis int64, rate float64) {
 	p.sample.store(rate)
 }
 
-// Settings returns the settings of a database, those of "" where it has none.
+// Settings returns the settings of a database, those of "" if it has none.
 func (p *Profiler) Settings(db string) ProfileSettings {
 	all := *p.current.Load()
 	if s, ok := all[db]; ok {

@@ -25,7 +25,7 @@ const (
 
 var errNotAsked = mongoerr.New(mongoerr.NotPrimaryNoSecondaryOk, "not primary and secondaryOk=false")
 
-// RunsHere returns nil where this member runs a command for op, else the error for its
+// RunsHere returns nil if this member runs a command for op, else the error for its
 // client. The database local is each member's own.
 func (d *Dispatcher) RunsHere(op *Op, c *Command) error {
 	if d.Member == nil || c.Place >= Anywhere || op.DB == localDB {

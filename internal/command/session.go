@@ -142,7 +142,7 @@ func (s *Sessions) attach(op *Op) (*Session, error) {
 	return s.acquire(id, op.Start)
 }
 
-// CheckSession returns error 13 where the session belongs to another user and op's
+// CheckSession returns error 13 if the session belongs to another user and op's
 // client may not act for that user.
 func (op *Op) CheckSession(id SessionID) error {
 	if id.UID == op.Client.Owner() || op.MayImpersonate() {
@@ -151,7 +151,7 @@ func (op *Op) CheckSession(id SessionID) error {
 	return mongoerr.New(mongoerr.Unauthorized, "Unauthorized to set user digest in LogicalSessionId")
 }
 
-// MayImpersonate says whether the client may act for other users.
+// MayImpersonate reports whether the client may act for other users.
 func (op *Op) MayImpersonate() bool {
 	return op.Dispatcher.Authorize == nil || op.Client.Internal || op.Client.mayAll(impersonates)
 }
@@ -224,7 +224,7 @@ func (s *Sessions) Count() int {
 	return len(s.mu.all)
 }
 
-// Refresh marks the session as used now, and makes it where there is none.
+// Refresh marks the session as used now, and makes it if there is none.
 func (s *Sessions) Refresh(id SessionID) error {
 	now := time.Now()
 	se, err := s.acquire(id, now)

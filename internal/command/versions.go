@@ -37,7 +37,7 @@ func (v *Versions) set(name string, value bson.Value) (err error) {
 }
 
 // ParseVersions reads shardVersion and databaseVersion of a part of a command, such as a
-// namespace of bulkWrite; nil where there are none. Errors: 14, 40414.
+// namespace of bulkWrite; nil if there are none. Errors: 14, 40414.
 func ParseVersions(shard, database bson.Doc) (*Versions, error) {
 	if shard == nil && database == nil {
 		return nil, nil

@@ -34,7 +34,7 @@ type given struct {
 	name   string // of the parameter, where the option is setParameter; else ""
 	text   string
 	place  string
-	line   int // of the file, 0 where it comes from elsewhere
+	line   int // of the file, 0 if it comes from elsewhere
 }
 
 type loader struct {

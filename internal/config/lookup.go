@@ -42,7 +42,7 @@ func componentOf(path string) (string, bool) {
 
 const componentPrefix = "systemLog.component."
 
-// isSection says whether options, wanted or refused, lie below path.
+// isSection reports whether options, wanted or refused, lie below path.
 func isSection(path string) bool {
 	below := func(p string) bool { return strings.HasPrefix(p, path+".") }
 	return slices.ContainsFunc(table, func(p option) bool { return below(p.path) || slices.ContainsFunc(p.aliases, below) }) ||

@@ -125,7 +125,7 @@ type Profile struct {
 	SampleRate float64
 }
 
-// Cosmos says whether and where the Cosmos DB endpoint listens, and what its
+// Cosmos reports whether and where the Cosmos DB endpoint listens, and what its
 // account document says.
 type Cosmos struct {
 	Enabled           bool
@@ -169,7 +169,7 @@ func (o *Options) Argv() []string { return o.argv }
 // table, and then the parameters, under "setParameter.".
 func (o *Options) Explicit() []Setting { return o.explicit }
 
-// SocketPath is the unix socket for the port, or "" where none is wanted.
+// SocketPath is the unix socket for the port, or "" if none is wanted.
 func (n Net) SocketPath(port string) string {
 	if !n.UnixSocket {
 		return ""
@@ -177,7 +177,7 @@ func (n Net) SocketPath(port string) string {
 	return strings.TrimSuffix(n.UnixSocketDir, "/") + "/mongodb-" + port + ".sock"
 }
 
-// IsSet says whether somebody set the option at path.
+// IsSet reports whether somebody set the option at path.
 func (o *Options) IsSet(path string) bool {
 	return slices.ContainsFunc(o.explicit, func(s Setting) bool { return s.Path == path })
 }

@@ -14,7 +14,7 @@ const Masked = "<password>"
 // maxSecretBytes bounds a file that holds a secret.
 const maxSecretBytes = 4 << 10
 
-// isSecretFlag says whether an argument names an option whose value is a secret.
+// isSecretFlag reports whether an argument names an option whose value is a secret.
 // One dash is as good as two.
 func isSecretFlag(arg string) bool {
 	name := strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-")

@@ -125,7 +125,7 @@ func parseBool(text string) (bool, error) {
 	return false, fmt.Errorf("%q is neither true nor false", text)
 }
 
-// isBool says whether the option's flag stands without a value.
+// isBool reports whether the option's flag stands without a value.
 func (p *option) isBool() bool {
 	switch p.target(new(Options)).(type) {
 	case *bool, *enabling:

@@ -10,14 +10,14 @@ import (
 // SDK would read this document before every operation.
 const accountID = "mayfly"
 
-// engineConfiguration is what the service tells SDKs of its query engine.
+// engineConfiguration is the service's description of its query engine for SDKs.
 const engineConfiguration = `{"maxSqlQueryInputLength":262144,"maxJoinsPerSqlQuery":10,"maxLogicalAndPerSqlQuery":2000,"maxLogicalOrPerSqlQuery":2000,` +
 	`"maxUdfRefPerSqlQuery":10,"maxInExpressionItemsCount":16000,"queryMaxInMemorySortDocumentCount":500,"maxQueryRequestTimeoutFraction":0.9,` +
 	`"sqlAllowNonFiniteNumbers":false,"sqlAllowAggregateFunctions":true,"sqlAllowSubQuery":true,"sqlAllowScalarSubQuery":true,"allowNewKeywords":true,` +
 	`"sqlAllowLike":true,"sqlAllowGroupByClause":true,"maxSpatialQueryCells":12,"spatialMaxGeometryPointCount":256,"sqlDisableQueryILOptimization":false,` +
 	`"sqlDisableFilterPlanOptimization":false,"sqlAllowTop":true,"enableSpatialIndexing":false}`
 
-// endpoint is the URL under which the client reaches this server.
+// endpoint returns the URL at which the client reaches this server.
 func (r *request) endpoint() string {
 	if r.s.o.Endpoint != "" && !r.compute {
 		return r.s.o.Endpoint

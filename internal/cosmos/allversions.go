@@ -9,10 +9,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// allVersions answers with every write and delete since a place, in their
-// order. (Cosmos DB: "Change feed modes", all versions and deletes.) It goes on
-// from a continuation that is not older than what is kept, or from now. Errors:
-// 400.
+// allVersions returns every write and delete since a position, in order. (Cosmos DB:
+// "Change feed modes", all versions and deletes.) It continues from a continuation that
+// is still retained, or starts from now. Errors: 400.
 func (r *request) allVersions(c *container) error {
 	if c.log == nil {
 		return badRequest("The change feed mode 'Full-Fidelity Feed' needs a container whose changeFeedPolicy has a retentionDuration.")
@@ -55,8 +54,7 @@ func (r *request) allVersions(c *container) error {
 	return r.sendFeedOf(c.rid, "Documents", rows)
 }
 
-// versions reads a page of the log behind from, up to settled, and says where
-// it ended.
+// versions reads a page of the log after from, up to settled, and returns where it ended.
 func (r *request) versions(c *container, key []bson.Value, from, settled int64, size int) (rows *rowWriter, place int64, err error) {
 	var b bson.Builder
 	b.OpenDoc("_id").Int64("$gt", from).Int64("$lte", settled).Close()
@@ -80,7 +78,7 @@ func (r *request) versions(c *container, key []bson.Value, from, settled int64, 
 	return rows, place, err
 }
 
-// shownVersion is an entry of the log as clients see it.
+// shownVersion formats an entry of the log for clients.
 func (c *container) shownVersion(d bson.Doc) bson.Doc {
 	var b bson.Builder
 	if current := d.Lookup("current"); current.IsMissing() {

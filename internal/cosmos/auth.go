@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// maxSkew is how far the date of a request may be from the server's.
+// maxSkew is the maximum difference between a request's date and the server's.
 const maxSkew = 15 * time.Minute
 
 var (
@@ -28,8 +28,7 @@ func (r *request) authorize() error {
 		return errNoSignature
 	}
 	if s, err := url.QueryUnescape(header); err == nil && strings.Contains(s, "type=") {
-		// The signature's own plus signs come escaped; those that were not are
-		// blanks now.
+		// A client escapes plus signs in the signature; unescaped ones have become spaces.
 		header = strings.ReplaceAll(s, " ", "+")
 	}
 	kind, signature := "", ""
@@ -74,8 +73,7 @@ func (r *request) checkMaster(signature string) error {
 	return nil
 }
 
-// requestDate is a date as a request had it, which those of the same second
-// have too.
+// requestDate is the date of a request, cached for others of the same second.
 type requestDate struct {
 	text, lower string
 	at          time.Time
@@ -107,8 +105,7 @@ func (s *Server) sign(method, resourceType, link, date string) []byte {
 	return h.Sum(nil)
 }
 
-// signer makes signatures with the account's key, of texts in memory that it
-// uses again.
+// signer makes signatures with the account's key, and reuses its buffers.
 type signer struct {
 	hash.Hash
 	text []byte
@@ -126,9 +123,9 @@ func appendLower(dst []byte, s string) []byte {
 	return dst
 }
 
-// checkID refuses, as the service's routing gateway does, ids in the path that
-// it cannot tell from something else once they are decoded: 400 for control
-// characters, 401 for others, since the signature is over another text there.
+// checkID rejects, like the service's routing gateway, ids in the path that are
+// ambiguous once decoded: 400 for control characters, 401 for others, since the
+// signature is over another text there.
 func (r *request) checkID() error {
 	if r.path.kind != kindItem || r.compute || r.path.byRID {
 		return nil
@@ -143,7 +140,7 @@ func (r *request) checkID() error {
 	return nil
 }
 
-// hasEscape says whether a decoded id has still what looks like an escape.
+// hasEscape reports whether a decoded id still contains what looks like an escape.
 func hasEscape(id string) bool {
 	for i := range len(id) - 2 {
 		if id[i] == '%' && strings.IndexByte("0123456789abcdefABCDEF", id[i+1]) >= 0 && strings.IndexByte("0123456789abcdefABCDEF", id[i+2]) >= 0 {

@@ -17,10 +17,10 @@ var operationKinds = map[string]operationKind{
 	"create": opCreate, "upsert": opUpsert, "read": opRead, "replace": opReplace, "delete": opDelete, "patch": opPatch,
 }
 
-// isBatch says whether a POST of items is a batch.
+// isBatch reports whether a POST of items is a batch.
 func (r *request) isBatch() bool { return r.flag("X-Ms-Cosmos-Is-Batch-Request") }
 
-// postBatch runs a batch: all or nothing where it is atomic, else each by
+// postBatch runs a batch: all or nothing if it is atomic, else each operation by
 // itself. (Cosmos DB: "Transactional batch operations".)
 func (r *request) postBatch(c *container) error {
 	body, err := r.body()
@@ -45,7 +45,7 @@ func (r *request) postBatch(c *container) error {
 	return r.bulk(c, ops, key)
 }
 
-// result is one operation's part of the answer.
+// result is one operation's part of the response.
 type result struct {
 	out *outcome
 	err *Error
@@ -96,7 +96,7 @@ func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 		if results[i].out = out; err == nil {
 			continue
 		}
-		if r.ctx.Err() != nil { // it was killed, or its time is over
+		if r.ctx.Err() != nil { // killed, or timed out
 			return context.Cause(r.ctx)
 		}
 		results[i] = result{err: asError(err)}

@@ -11,8 +11,8 @@ import (
 // service gives (_self): dbs/<rid>/colls/<rid>/docs/<rid>. Such a request is
 // signed with the last of them, in lower case.
 
-// resolve turns a path of resource ids into one of names. A database whose name
-// is the text comes first.
+// resolve converts a path of resource ids into one of names. A database with that name
+// takes precedence.
 func (g *registry) resolve(p *path) {
 	if p.db == "" {
 		return
@@ -35,7 +35,7 @@ func (g *registry) resolve(p *path) {
 	}
 }
 
-// databaseByRID finds a database, or nil; the caller holds mu.
+// databaseByRID returns a database, or nil; the caller holds mu.
 func (g *registry) databaseByRID(rid string) *database {
 	for _, d := range g.dbs {
 		if d.rid == rid {

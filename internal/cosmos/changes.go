@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// changeFeed answers a change feed by its mode. Errors: 400.
+// changeFeed serves a change feed by its mode. Errors: 400.
 func (r *request) changeFeed(c *container) error {
 	switch mode := r.header("A-Im"); {
 	case strings.EqualFold(mode, "Incremental Feed"):
@@ -20,8 +20,8 @@ func (r *request) changeFeed(c *container) error {
 	}
 }
 
-// latestVersions answers with the items that were written since a place, each
-// once and as it is now. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
+// latestVersions returns the items that were written since a position, each once, in
+// its current version. (Cosmos DB: "Change feed in Azure Cosmos DB", latest
 // version mode.)
 func (r *request) latestVersions(c *container) error {
 	key, err := r.keyHeader(c.key)
@@ -63,8 +63,8 @@ func (r *request) latestVersions(c *container) error {
 	return r.sendRows(c.rid, "Documents", rows)
 }
 
-// changes reads a page of the change feed behind from, up to settled, and says
-// where it ended.
+// changes reads a page of the change feed after from, up to settled, and returns where
+// it ended.
 func (r *request) changes(c *container, key []bson.Value, from, settled, since int64, size int) (rows []bson.Value, place int64, err error) {
 	var b bson.Builder
 	b.OpenArray("$and")
@@ -78,7 +78,7 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
 	_, err = r.find(c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
 		lsn, _ := bson.ExactInt64(d.Lookup(fieldLSN))
-		// They are there as they are stored, and become text.
+		// The rows are stored documents, which are converted to JSON.
 		if fits, err := hold.Spilling((1 + pageCopies) * bytes); len(rows) >= size || bytes >= maxPageBytes || !fits || err != nil {
 			place = lsn - 1
 			return false, nil

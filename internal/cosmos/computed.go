@@ -8,8 +8,8 @@ import (
 // maxComputed is the service's bound on the computed properties of a container.
 const maxComputed = 20
 
-// parseComputed reads a definition's computedProperties: queries that make one
-// value of an item. (Cosmos DB: "Computed properties".) Errors: 400.
+// parseComputed reads a definition's computedProperties: queries that compute one value
+// of an item. (Cosmos DB: "Computed properties".) Errors: 400.
 func parseComputed(v bson.Value) (nosql.Computed, error) {
 	if v.IsNullish() {
 		return nil, nil

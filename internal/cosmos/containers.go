@@ -12,8 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// container is one definition of a container, immutable but for the live
-// parts.
+// container is one definition of a container, immutable except the live parts.
 type container struct {
 	db, id, rid, etag string
 	seconds           int64 // _ts
@@ -28,7 +27,7 @@ type container struct {
 
 	ridBytes []byte // rid decoded
 	selfLink string // the link by resource ids
-	// What answers about its items name as their parent: its path, and its rid.
+	// The parent in responses about its items: its path, and its rid.
 	parentPath, parentRID []string
 
 	retention time.Duration // of the log of all versions; 0 for no log
@@ -102,8 +101,8 @@ func (c *container) define(d bson.Doc) error {
 	return nil
 }
 
-// complete puts a definition into the order in which the service gives it,
-// with its defaults, and leaves out what it makes itself.
+// complete sorts a definition's fields like the service, adds its defaults, and removes
+// the system's fields.
 func complete(d, policy bson.Doc) bson.Doc {
 	var b bson.Builder
 	b.Value("id", d.Lookup("id")).Doc("indexingPolicy", policy)
@@ -141,12 +140,12 @@ func complete(d, policy bson.Doc) bson.Doc {
 	return all.Finish()
 }
 
-// systemOfContainer are the fields that the server makes.
+// systemOfContainer has the fields that the server sets.
 var systemOfContainer = map[string]bool{
 	"_rid": true, "_ts": true, "_self": true, "_etag": true, "_docs": true, "_sprocs": true, "_triggers": true, "_udfs": true, "_conflicts": true,
 }
 
-// doc is the resource as clients see it.
+// doc returns the resource for clients.
 func (c *container) doc() bson.Doc {
 	var b bson.Builder
 	b.Fields(c.definition).String("_rid", c.rid).Int64("_ts", c.seconds).String("_self", c.selfLink).String("_etag", c.etag)
@@ -154,7 +153,7 @@ func (c *container) doc() bson.Doc {
 	return b.Finish()
 }
 
-// container is the one that the path names.
+// container returns the container that the path names.
 func (r *request) container() (*container, error) {
 	c, err := r.s.registry.container(r.path.db, r.path.container)
 	if err == nil {
@@ -167,7 +166,7 @@ func (r *request) container() (*container, error) {
 	return c, err
 }
 
-// headerText is an id as a header may have it: what is not ASCII is escaped.
+// headerText returns an id for a header: non-ASCII characters are escaped.
 func headerText(id string) string {
 	for i := range len(id) {
 		if id[i] < ' ' || id[i] > '~' {
@@ -250,12 +249,12 @@ func (r *request) postContainers() error {
 	return r.resource(http.StatusCreated, c.doc())
 }
 
-// collect makes coll the container's collection.
+// collect sets coll as the container's collection.
 func (c *container) collect(coll *catalog.Collection) {
 	c.collection, c.writes = coll, coll.Numbering()
 }
 
-// createCollection makes the container's collection with its indexes.
+// createCollection creates the container's collection with its indexes.
 func (r *request) createCollection(c *container) error {
 	ns := namespace(c.db, c.id)
 	cat := r.s.o.Catalog
@@ -267,7 +266,7 @@ func (r *request) createCollection(c *container) error {
 		specs = append(specs, u.index())
 	}
 	for i, s := range specs {
-		// A definition that the catalog refuses leaves nothing behind.
+		// A definition that the catalog rejects leaves nothing behind.
 		if err := r.createIndex(ns, s); err != nil {
 			_, dropErr := cat.Drop(r.Context(), ns)
 			if dropErr != nil {
@@ -324,8 +323,8 @@ func (r *request) getContainer() error {
 	return r.resource(http.StatusOK, c.doc())
 }
 
-// toChange is the container that the path names, with its database, if its etag
-// is the one that the request expects. Errors: 404, 412.
+// toChange returns the container that the path names, with its database, if its etag
+// matches the request's. Errors: 404, 412.
 func (r *request) toChange() (*database, *container, error) {
 	d, err := r.database()
 	if err != nil {
@@ -338,8 +337,8 @@ func (r *request) toChange() (*database, *container, error) {
 	return d, c, r.ifMatch(c.etag)
 }
 
-// putContainer replaces a definition, but for its id, its partition key and
-// its unique keys.
+// putContainer replaces a definition, except its id, its partition key and its unique
+// keys.
 func (r *request) putContainer(body bson.Doc) error {
 	g := r.s.registry
 	d, c, err := r.toChange()
@@ -397,8 +396,8 @@ func (r *request) deleteContainer() error {
 	return r.send(http.StatusNoContent, nil)
 }
 
-// drop takes a container away, with all that is in it. What has gone on
-// MongoDB's side is gone.
+// drop removes a container with all its items. It ignores what MongoDB clients have
+// dropped already.
 func (g *registry) drop(ctx context.Context, c *container) error {
 	gone := []schema.Namespace{c.collection.Namespace}
 	if c.log != nil {

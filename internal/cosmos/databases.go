@@ -13,14 +13,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// doc is the resource as clients see it.
+// doc returns the resource for clients.
 func (d *database) doc() bson.Doc {
 	var b bson.Builder
 	b.String("id", d.id).String("_rid", d.rid).String("_self", "dbs/"+d.rid+"/").String("_etag", d.etag)
 	return b.String("_colls", "colls/").String("_users", "users/").Int64("_ts", d.seconds).Finish()
 }
 
-// stored is the definition as config.cosmos.databases has it.
+// stored returns the definition's document in config.cosmos.databases.
 func (d *database) stored() bson.Doc {
 	var b bson.Builder
 	b.String("_id", d.id).String("rid", d.rid).String("etag", d.etag).Int64("ts", d.seconds)
@@ -30,7 +30,7 @@ func (d *database) stored() bson.Doc {
 	return b.Finish()
 }
 
-// database is the one that the path names.
+// database returns the database that the path names.
 func (r *request) database() (*database, error) { return r.s.registry.database(r.path.db) }
 
 // resource sends one resource with its etag.
@@ -148,8 +148,8 @@ func (r *request) deleteDatabase() error {
 	return r.send(http.StatusNoContent, nil)
 }
 
-// dropLogs takes the logs away that are left in a database without containers:
-// those whose collections went on MongoDB's side.
+// dropLogs drops the logs that are left in a database without containers, because MongoDB
+// clients have dropped their collections.
 func (g *registry) dropLogs(ctx context.Context, d *database) error {
 	for _, c := range g.catalog.Collections(databaseName(d.id)) {
 		if !strings.HasPrefix(c.Namespace.Coll, logPrefix) {
@@ -165,9 +165,9 @@ func (g *registry) dropLogs(ctx context.Context, d *database) error {
 // maxNamed bounds the names in an error.
 const maxNamed = 10
 
-// ownsAll refuses to delete a database in which there are collections or views
-// of MongoDB's side: no feed of the endpoint shows them. Errors: 403. What is
-// made there afterwards stays: only collections of containers are dropped.
+// ownsAll rejects the deletion of a database with collections or views that MongoDB
+// clients have created: no feed of the endpoint shows them. Errors: 403. Later ones are
+// kept: only collections of containers are dropped.
 func (g *registry) ownsAll(d *database) error {
 	own := map[string]bool{}
 	for _, c := range g.list(d) {
@@ -204,8 +204,8 @@ func (r *request) sendFeed(rid, name string, docs []bson.Doc) error {
 	return r.sendPage(rid, name, values)
 }
 
-// sendPage sends those rows of all that the request's continuation and page
-// size ask for. Errors: 400.
+// sendPage sends the page of rows that the request's continuation and page size select.
+// Errors: 400.
 func (r *request) sendPage(rid, name string, all []bson.Value) error {
 	size, err := r.pageSize()
 	if err != nil {
@@ -231,19 +231,19 @@ func (r *request) sendRows(rid, name string, values []bson.Value) error {
 	return r.sendFeedOf(rid, name, &rows)
 }
 
-// rowWriter is the rows of a feed, as JSON.
+// rowWriter writes the rows of a feed as JSON.
 type rowWriter struct {
 	out  []byte // the elements of an array
 	n    int
 	hold memory.Holding
 }
 
-// pageCopies is how often the text of a page is in memory: as it is made, and as it is
-// sent.
+// pageCopies is the number of copies of a page in memory: while it is written, and while
+// it is sent.
 const pageCopies = 2
 
-// full says that the page is over: at its number of rows, at its bytes, or where there is
-// no memory for more.
+// full reports whether the page is full: by its number of rows, by its bytes, or because
+// there is no memory for more.
 func (w *rowWriter) full(size int) bool {
 	if w.n >= size || len(w.out) >= maxPageBytes {
 		return true

@@ -18,8 +18,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Message }
 
-// inMongoDB are the codes of MongoDB that stand for statuses in logs, counters
-// and the profile.
+// inMongoDB maps statuses to MongoDB's codes for logs, counters and the profile.
 var inMongoDB = map[int]mongoerr.Code{
 	http.StatusUnauthorized: mongoerr.AuthenticationFailed, http.StatusForbidden: mongoerr.Unauthorized, http.StatusNotFound: mongoerr.NoMatchingDocument,
 	http.StatusMethodNotAllowed: mongoerr.CommandNotSupported, http.StatusConflict: mongoerr.DuplicateKey, http.StatusPreconditionFailed: mongoerr.BadValue,
@@ -43,12 +42,12 @@ func (e *Error) As(target any) bool {
 
 // Substatus codes.
 const (
-	substatusNotWritable    = 3 // the SDKs then ask for the account anew
+	substatusNotWritable    = 3 // SDKs then read the account again
 	substatusKeyMismatch    = 1001
 	substatusCrossPartition = 1004
 )
 
-// codes are the names of statuses in the body.
+// codes has the names of statuses in the body.
 var codes = map[int]string{
 	http.StatusBadRequest: "BadRequest", http.StatusUnauthorized: "Unauthorized", http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
 	http.StatusMethodNotAllowed: "MethodNotAllowed", http.StatusRequestTimeout: "RequestTimeout", http.StatusConflict: "Conflict", http.StatusGone: "Gone",
@@ -82,12 +81,12 @@ var (
 	errMethod   = newError(http.StatusMethodNotAllowed, "The requested verb is not supported.")
 )
 
-// maxBody is the greatest item and the greatest batch, in bytes.
+// maxBody is the maximum size of an item and of a batch, in bytes.
 const maxBody = 2 << 20
 
 var errTooLarge = newError(http.StatusRequestEntityTooLarge, "Request size is too large. The maximum is %d bytes.", maxBody)
 
-// asError is err as an answer: those of the layers below translated.
+// asError converts err to a response.
 func asError(err error) *Error {
 	switch e := err.(type) {
 	case *Error:
@@ -119,7 +118,7 @@ func asError(err error) *Error {
 	return badRequest("%s", e.Message)
 }
 
-// queryError is an error of a query, with its place as the service gives it.
+// queryError converts the error of a query, with its position in the service's form.
 func queryError(e *nosql.Error) *Error {
 	if e.Code == "" {
 		return badRequest("%s", e.Message)

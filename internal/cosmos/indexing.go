@@ -10,9 +10,9 @@ import (
 // etagPath is always excluded from indexing.
 const etagPath = `/"_etag"/?`
 
-// completeIndexing is an indexing policy with its defaults: consistent,
+// completeIndexing returns an indexing policy with its defaults: consistent,
 // automatic, everything but the etag. (Cosmos DB: "Indexing policies".)
-// Errors: 400, also for mode none where items may expire.
+// Errors: 400, also for mode none if items may expire.
 func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	var p bson.Doc
 	switch {
@@ -66,7 +66,7 @@ func completeIndexing(v bson.Value, expires bool) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// hasPath says whether a path is among [{path}, …].
+// hasPath reports whether a path is among [{path}, …].
 func hasPath(paths bson.Value, path string) bool {
 	if paths.Type != bson.TypeArray {
 		return false
@@ -138,8 +138,8 @@ func parseComposite(policy bson.Doc) ([]compositeIndex, error) {
 	return all, nil
 }
 
-// sorts says whether a composite index has the order of an ORDER BY, or all of
-// it turned round.
+// sorts reports whether a composite index has the order of an ORDER BY, or its exact
+// reverse.
 func (index compositeIndex) sorts(paths []string, descending []bool) bool {
 	if len(index) != len(paths) {
 		return false
@@ -152,7 +152,7 @@ func (index compositeIndex) sorts(paths []string, descending []bool) bool {
 	return true
 }
 
-// uniqueKey is the paths whose values together occur once in a partition.
+// uniqueKey is the paths whose combination of values is unique in a partition.
 type uniqueKey [][]string
 
 // maxUniqueKeys and maxUniquePaths are the service's bounds.
@@ -201,7 +201,7 @@ func parseUniqueKeys(v bson.Value) ([]uniqueKey, error) {
 	return all, nil
 }
 
-// index is the unique index that holds u within each partition.
+// index returns the unique index that enforces u within each partition.
 func (u uniqueKey) index() bson.Doc {
 	paths := []string{"_id.p"}
 	name := "unique"

@@ -9,9 +9,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// indexMetrics tells which indexes a query can use by its WHERE, its
-// ORDER BY and the container's policy, and which it could use if the policy included them: JSON,
-// as base64, or in the second version of the header with percent signs. (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
+// indexMetrics returns which indexes a query can use by its WHERE, its ORDER BY and the container's policy, and which it
+// could use if the policy included them: JSON, as base64, or in the second version of the header with percent signs.
+// (Cosmos DB: "Indexing metrics in Azure Cosmos DB".)
 func (p *pager) indexMetrics() string {
 	used, potential := p.singleIndexes()
 	var composite []string
@@ -62,7 +62,7 @@ func (p *pager) indexMetrics() string {
 	return base64.StdEncoding.EncodeToString(text)
 }
 
-// singleIndexes are the indexes on one property that the query can use, and
+// singleIndexes returns the indexes on one property that the query can use, and
 // those that it could use if the policy included them.
 func (p *pager) singleIndexes() (used, potential []string) {
 	_, paths := p.q.Filter()

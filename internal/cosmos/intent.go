@@ -16,10 +16,10 @@ import (
 // Protocol is how logs and the profile show the protocol (command.Client).
 const Protocol = "cosmos"
 
-// adminDB is the database whose profile tells of what concerns no database.
+// adminDB is the database in whose profile requests without a database are.
 const adminDB = "admin"
 
-// run has the dispatcher run the request. The error is the client's.
+// run runs the request in the dispatcher. The error is for the client.
 func (r *request) run(client *command.Client) error {
 	if client.Metadata() == nil {
 		client.SetMetadata(metadata(r.header("User-Agent")))
@@ -35,19 +35,19 @@ func (r *request) run(client *command.Client) error {
 	case r.path.db != "":
 		op.DB = databaseName(r.path.db)
 	}
-	if !command.ValidDatabaseName(op.DB) { // there is none of that name
+	if !command.ValidDatabaseName(op.DB) { // it does not exist
 		op.DB, op.Collection = adminDB, ""
 	}
 	return r.s.o.Dispatcher.Do(r.Request.Context(), op, r)
 }
 
-// metadata is what a client tells of itself.
+// metadata returns the client's metadata.
 func metadata(agent string) *command.Metadata {
 	agent = strings.ToValidUTF8(agent[:min(len(agent), maxAgent)], "")
 	return &command.Metadata{AppName: agent, Document: new(bson.Builder).OpenDoc("application").String("name", agent).Close().Finish()}
 }
 
-// maxAgent is how much of a User-Agent is shown, in bytes.
+// maxAgent bounds the displayed part of a User-Agent, in bytes.
 const maxAgent = 512
 
 // Authorize is command.Intent's. Errors: 401, 403.
@@ -74,7 +74,7 @@ func (r *request) Run(ctx context.Context, _ *command.Op) error {
 // gone.
 func (r *request) Context() context.Context { return r.ctx }
 
-// interrupted is why the operation is to end, or nil.
+// interrupted returns why the operation has to end, or nil.
 func (r *request) interrupted() error { return context.Cause(r.ctx) }
 
 // Shown is command.Intent's: the name of the operation with what it is on, and

@@ -17,11 +17,11 @@ import (
 const (
 	fieldNumber = "_n"
 	fieldLSN    = "_lsn"
-	// fieldUserID is where a property named _id of the user's is kept.
+	// fieldUserID stores a user's property named _id.
 	fieldUserID = "%_id"
 )
 
-// systemOfItem are the fields of an item that the server makes.
+// systemOfItem has the fields of an item that the server sets.
 var systemOfItem = map[string]bool{
 	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, fieldNumber: true, fieldLSN: true,
 }
@@ -48,30 +48,30 @@ const (
 	opRead
 )
 
-// outcome is what became of an operation.
+// outcome is the result of an operation.
 type outcome struct {
 	status int
 	item   bson.Doc // as stored; nil after a delete
 	charge float64
 }
 
-// moment is when an operation runs: the second by which items are expired, and
-// the second of what it writes (see catalog.Clock).
+// moment is the time of an operation: the second by which items are expired, and the
+// second of its writes (see catalog.Clock).
 type moment struct{ judged, written int64 }
 
-// writeNumbers is how many places of the change feed a write may take: one for
-// the expiry of what it writes over, and its own.
+// writeNumbers is how many positions of the change feed a write may take: one for the
+// expiry of the item that it replaces, and its own.
 const writeNumbers = 2
 
-// apply runs an operation in a unit. number is the first of its writeNumbers
-// places in the change feed. Errors are *Error but for those of storage.
+// apply runs an operation in a unit. number is the first of its writeNumbers positions
+// in the change feed. Errors are *Error except those of storage.
 func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, at moment, number int64) (*outcome, error) {
 	id := op.id
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
 	}
 	if op.kind == opCreate && c.log == nil {
-		// Most often there is nothing of that id, and one look is enough.
+		// Usually the id is not in use, and one lookup is enough.
 		item := c.store(op.body, op.key, id, nil, at.written, number)
 		if err := u.Insert(ctx, c.collection, item); !mongoerr.Is(err, mongoerr.DuplicateKey) {
 			return &outcome{http.StatusCreated, item, chargeWrite}, err
@@ -135,8 +135,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	return out, u.Update(ctx, c.collection, record, old, out.item)
 }
 
-// check holds an operation's conditions against the item as it is, nil where
-// there is none.
+// check checks an operation's conditions against the current item, nil if there is none.
 func (op *operation) check(item bson.Doc) error {
 	switch {
 	case op.kind == opCreate && item != nil:
@@ -156,11 +155,10 @@ func (op *operation) check(item bson.Doc) error {
 	return nil
 }
 
-// itemOverhead is room for what the server adds to an item, in bytes.
+// itemOverhead is the space for the server's fields of an item, in bytes.
 const itemOverhead = 512
 
-// store makes the document of an item. What is written over an item that is
-// alive keeps its resource id.
+// store makes the document of an item. A replacement of a live item keeps its resource id.
 func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson.Doc, seconds, number int64) bson.Doc {
 	n := int64(0)
 	if alive != nil {
@@ -172,7 +170,7 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	rid := itemRID(c.ridBytes, n)
 	var b bson.Builder
 	b.Reset(make([]byte, 0, len(body)+itemOverhead))
-	// What is looked for in every item comes first.
+	// The fields that are read from every item come first.
 	b.Value("_id", itemID(key, id)).Int64(fieldNumber, n).Int64(fieldLSN, number)
 	for it := body.Iter(); it.Next(); {
 		switch {
@@ -186,7 +184,7 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	return b.Int64("_ts", seconds).Finish()
 }
 
-// present is a stored item as clients see it.
+// present returns a stored item for clients.
 func present(item bson.Doc) bson.Doc {
 	var b bson.Builder
 	return presentInto(&b, item)
@@ -202,7 +200,7 @@ func presentInto(b *bson.Builder, item bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
-// view is presentInto, and tells the number of the item and when it expires.
+// view is presentInto, and returns the number of the item and when it expires.
 func (c *container) view(b *bson.Builder, item bson.Doc) (shown bson.Doc, number, expires int64) {
 	var own, written bson.Value
 	for it := item.Iter(); it.Next(); {
@@ -221,7 +219,7 @@ func (c *container) view(b *bson.Builder, item bson.Doc) (shown bson.Doc, number
 	return b.Finish(), number, c.ttl.due(own, written)
 }
 
-// appendItem appends the JSON of a stored item as clients see it.
+// appendItem appends the JSON of a stored item for clients.
 func appendItem(dst []byte, item bson.Doc) []byte {
 	from := len(dst)
 	for it := item.Iter(); it.Next(); {
@@ -236,8 +234,7 @@ func appendItem(dst []byte, item bson.Doc) []byte {
 	return append(dst, '}')
 }
 
-// shownName is the name by which clients see a field of a stored item, "" for
-// one that they do not see.
+// shownName returns the client's name of a stored item's field, "" for a hidden one.
 func shownName(name string) string {
 	switch name {
 	case "_id", fieldNumber, fieldLSN:
@@ -248,8 +245,8 @@ func shownName(name string) string {
 	return name
 }
 
-// checkBody refuses a body that cannot be an item: of the partition key and,
-// where id is not "", of that id. Errors: 400, 413.
+// checkBody checks that a body is a valid item with the partition key and, unless id is
+// "", with that id. Errors: 400, 413.
 func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error {
 	own := body.Lookup("id")
 	switch {
@@ -275,8 +272,7 @@ func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error 
 	return nil
 }
 
-// write runs operations in one unit, all or none. failed is the one that
-// stopped them.
+// write runs operations in one unit, all or none. failed is the operation that failed.
 func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed int, err error) {
 	ctx := r.Context()
 	if err := c.ensure(ctx, r.s.registry); err != nil {
@@ -289,7 +285,7 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	defer account.Close()
 	waiter := memory.Waiter(r)
 	if r.held.Taken() > 0 {
-		waiter = nil // who holds something never waits
+		waiter = nil // a unit that holds locks never waits
 	}
 	before := r.keptBytes
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
@@ -315,13 +311,13 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	return outs, failed, err
 }
 
-// keep takes memory for an item that the answer has. Errors: 429 where there is none.
+// keep reserves memory for an item in the response. Errors: 429 if there is none.
 func (r *request) keep(out *outcome) error {
 	r.keptBytes += len(out.item)
 	return r.kept.Set((1 + pageCopies) * r.keptBytes)
 }
 
-// count counts operations, and what became of them where they were done.
+// count counts operations and, if they were executed, their results.
 func (r *request) count(ops []*operation, outs []*outcome, done bool) {
 	s := &r.op.Stats
 	s.IsWrite = true
@@ -353,7 +349,7 @@ func (r *request) count(ops []*operation, outs []*outcome, done bool) {
 	}
 }
 
-// one runs one operation and answers with its item.
+// one runs one operation and sends its item.
 func (r *request) one(c *container, op *operation) error {
 	outs, _, err := r.write(c, []*operation{op})
 	if err != nil {
@@ -371,7 +367,7 @@ func (r *request) one(c *container, op *operation) error {
 	return r.sendItem(out.status, out.item)
 }
 
-// sendItem answers with a stored item.
+// sendItem sends a stored item.
 func (r *request) sendItem(status int, item bson.Doc) error {
 	room := pageRoom.Get().(*[]byte)
 	text := appendItem((*room)[:0], item)
@@ -383,10 +379,10 @@ func (r *request) sendItem(status int, item bson.Doc) error {
 	return err
 }
 
-// minimal says whether the client wants no body after a write.
+// minimal reports whether the client wants no body after a write.
 func (r *request) minimal() bool { return r.header("Prefer") == "return=minimal" }
 
-// itemKey is the partition key of the item that the path names. Errors: 400.
+// itemKey returns the partition key of the item that the path names. Errors: 400.
 func (r *request) itemKey(c *container) ([]bson.Value, error) {
 	key, err := r.keyHeader(c.key)
 	switch {
@@ -410,8 +406,7 @@ func (r *request) operation(kind operationKind) (*container, *operation, error) 
 	return c, &operation{kind: kind, id: r.item, key: key, ifMatch: r.header("If-Match"), ifNone: r.header("If-None-Match")}, err
 }
 
-// getItem reads one item: one lookup, or two where the items are clustered by
-// when they expire.
+// getItem reads one item: one lookup, or two if the items are clustered by their expiry.
 func (r *request) getItem() error {
 	c, op, err := r.operation(opRead)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 // maxID bounds the length of an id, in characters, as the service does.
 const maxID = 255
 
-// checkID says whether an id can be a database's or container's. Errors: 400.
+// checkID checks that an id is valid for a database or a container. Errors: 400.
 func checkID(id string) error {
 	switch {
 	case id == "":
@@ -22,7 +22,7 @@ func checkID(id string) error {
 	return nil
 }
 
-// escapeName writes what a MongoDB name may not have as %XX.
+// escapeName escapes characters that a MongoDB name may not have as %XX.
 func escapeName(id, chars string) string {
 	escaped := func(c byte) bool { return c < ' ' || c == '%' || strings.IndexByte(chars, c) >= 0 }
 	at := 0
@@ -56,7 +56,7 @@ func databaseName(id string) string {
 	return name
 }
 
-// namespace is where a container's items are.
+// namespace returns the namespace of a container's items.
 func namespace(db, container string) schema.Namespace {
 	name := escapeName(container, "$")
 	if strings.HasPrefix(name, "system.") {

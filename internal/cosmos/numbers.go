@@ -12,9 +12,9 @@ import (
 )
 
 // numbers are the sequences of a container, which all its definitions share.
-// They never go back, also when what had the greatest number is deleted and the
-// server starts anew: a ceiling is stored before numbers above the one before
-// are handed out, and a start goes on from there.
+// They never go back, even if the item with the greatest number is deleted and the
+// server restarts: a ceiling is stored before numbers above the previous ceiling are
+// handed out, and a restart continues from the ceiling.
 type numbers struct {
 	writes *catalog.Numbering // _lsn, of the collection
 	items  catalog.Numbering  // _n
@@ -23,18 +23,18 @@ type numbers struct {
 	extending sync.Mutex
 }
 
-// numbersNamespace is where the ceilings are, by the container's resource id.
+// numbersNamespace has the ceilings, by the container's resource id.
 var numbersNamespace = schema.Namespace{DB: "config", Coll: "cosmos.numbers"}
 
 const (
 	// numbersBlock is how many numbers a ceiling is above those in use.
 	numbersBlock = 1 << 20
-	// numbersMargin is how many numbers before the ceiling a new one is stored:
-	// more than all requests together take at once.
+	// numbersMargin is how far below the ceiling a new one is stored: more than all
+	// concurrent requests take.
 	numbersMargin = 1 << 18
 )
 
-// ensure stores a new ceiling where the numbers come near the old one.
+// ensure stores a new ceiling when the numbers approach the old one.
 func (c *container) ensure(ctx context.Context, g *registry) error {
 	if max(c.writes.Latest(), c.items.Latest())+numbersMargin < c.ceiling.Load() {
 		return nil
@@ -53,7 +53,7 @@ func (c *container) ensure(ctx context.Context, g *registry) error {
 	return nil
 }
 
-// findNumbers takes up the numbering of items and writes where it was left.
+// findNumbers resumes the numbering of items and writes.
 func (c *container) findNumbers(ctx context.Context, x *exec.Executor) error {
 	stored := int64(0)
 	if coll := x.Catalog.Lookup(numbersNamespace); coll != nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// newOffer is the offer that the headers of a create ask for, nil for none:
-// {id, content}. (Cosmos DB: "Offers".) Throughput is kept and shown; nothing
-// is limited by it. Errors: 400.
+// newOffer returns the offer in the headers of a create, nil for none: {id, content}.
+// (Cosmos DB: "Offers".) Throughput is stored and returned, but limits nothing. Errors:
+// 400.
 func (r *request) newOffer() (bson.Doc, error) {
 	var b bson.Builder
 	b.String("id", newOfferID())
@@ -37,7 +37,7 @@ func newOfferID() string {
 	return encodeRID(id[8:12])
 }
 
-// offer is an offer with what it is for.
+// offer is an offer with its resource.
 func offerDoc(o bson.Doc, rid, self string, seconds int64) bson.Doc {
 	id := o.Lookup("id").Str()
 	var b bson.Builder
@@ -46,7 +46,7 @@ func offerDoc(o bson.Doc, rid, self string, seconds int64) bson.Doc {
 	return b.Int64("_ts", seconds).Finish()
 }
 
-// eachOffer calls f for all offers, with where each is.
+// eachOffer calls f for all offers, with the position of each.
 func (g *registry) eachOffer(f func(offer bson.Doc, d *database, c *container)) {
 	for _, d := range g.databases() {
 		if d.offer != nil {

@@ -8,14 +8,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// An ORDER BY whose first property has an index reads the items in its order:
-// type after type, as the query language orders them, and within a type as the
-// index does. Items that are alike in the first key are sorted by the others,
-// those of one key at a time. So the first page of a large container needs its
-// first entries, and the next goes on at the key where it ended.
+// An ORDER BY whose first property has an index reads the items in its order: type by
+// type, as the query language orders them, and within a type as the index does. Items
+// with equal first keys are sorted by the others, one run at a time. So the first page
+// of a large container reads only the first entries, and the next one continues at the
+// key where it ended.
 
-// orderClass is a type in the order of the query language, with what finds its
-// values, and whether a range of them does.
+// orderClass is a type in the order of the query language, with the filter for its
+// values, and whether a range of them can be bounded.
 type orderClass struct {
 	types  []string
 	ranged bool
@@ -31,7 +31,7 @@ var orderClasses = []orderClass{
 	{types: []string{"object", "binData", "objectId", "date", "regex", "timestamp", "minKey", "maxKey"}},
 }
 
-// classOf is the place of a key's class.
+// classOf returns the index of a key's class.
 func classOf(key bson.Value) int {
 	switch {
 	case key.IsMissing():
@@ -51,8 +51,8 @@ func classOf(key bson.Value) int {
 // classObject is the class of what no other has.
 const classObject = 5
 
-// filter finds the values of a class at a path, from a key on where it is one
-// of theirs and bounded says so.
+// filter returns the filter for the values of a class at a path, starting at key if
+// that is one of them and bounded is set.
 func (c orderClass) filter(path string, key bson.Value, bounded, descending bool) bson.Doc {
 	var b bson.Builder
 	if len(c.types) == 0 || c.types[0] == "null" {
@@ -77,8 +77,8 @@ func (c orderClass) filter(path string, key bson.Value, bounded, descending bool
 	return b.Close().Finish()
 }
 
-// orderPath is the property that the query orders by first, "" where it cannot
-// read in that order.
+// orderPath returns the first property of the query's ORDER BY, "" if it cannot read in
+// that order.
 func (p *pager) orderPath() string {
 	s := p.shape
 	if len(s.OrderByPaths) == 0 || s.GroupBy || s.Staged || len(s.Aggregates) > 0 || s.OrderByPaths[0] == "_id" || strings.HasPrefix(s.OrderByPaths[0], "_id.") {
@@ -87,8 +87,8 @@ func (p *pager) orderPath() string {
 	return s.OrderByPaths[0]
 }
 
-// itemsInOrder runs the query over the items in the order of its first key,
-// where there is an index for it. false says that they have to be sorted.
+// itemsInOrder runs the query over the items in the order of its first key, if there is
+// an index for it. It returns false if they have to be sorted.
 func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 	path := p.orderPath()
 	if path == "" {
@@ -128,7 +128,7 @@ func both(a, b bson.Doc) bson.Doc {
 	return new(bson.Builder).OpenArray("$and").Doc("0", a).Doc("1", b).Close().Finish()
 }
 
-// inOrderOf is the order in which the items are read, and says whether there is
+// inOrderOf is the order in which the items are read, and reports whether there is
 // an index that has it: the composite one where there is one, so that what is
 // sorted is sorted already, but for types.
 func (p *pager) inOrderOf(path string) (sort bson.Doc, indexed bool) {
@@ -144,8 +144,8 @@ func (p *pager) inOrderOf(path string) (sort bson.Doc, indexed bool) {
 	return b.Finish(), orderIndex(now, pathIndexPrefix+path)
 }
 
-// orderIndex says whether there is an index of a name that has all items, one
-// after the other.
+// orderIndex reports whether there is an index of a name that has exactly one entry for
+// each item.
 func orderIndex(c *catalog.Collection, name string) bool {
 	if c == nil {
 		return false
@@ -154,7 +154,7 @@ func orderIndex(c *catalog.Collection, name string) bool {
 	return ix != nil && ix.Ready && !ix.Multikey().Any()
 }
 
-// sorting is the composite index that has the order of an ORDER BY on several
+// sorting returns the composite index that has the order of an ORDER BY on several
 // properties, or nil.
 func (p indexPolicy) sorting(s nosql.Shape) compositeIndex {
 	if len(s.OrderByPaths) > 1 {
@@ -167,8 +167,8 @@ func (p indexPolicy) sorting(s nosql.Shape) compositeIndex {
 	return nil
 }
 
-// wantOrder asks for an index that has the order of a query, where its page
-// needed few of the items that it sorted.
+// wantOrder requests an index with the order of a query, if its page needed few of the
+// items that it sorted.
 func (p *pager) wantOrder() {
 	path := p.orderPath()
 	if path == "" || p.inOrder || !wasted(p.examined, int64(p.rows.n)) {

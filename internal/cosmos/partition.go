@@ -10,16 +10,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// What smallPartition reads before it gives up, in items and bytes.
+// Bounds of the partitions that smallPartition reads, in items and bytes.
 const (
 	smallItems = 256
 	smallBytes = 1 << 20
-	// smallRoom is the most that is kept of a partition's memory for the next, in
-	// bytes.
+	// smallRoom bounds the memory of a partition that is kept for the next, in bytes.
 	smallRoom = 128 << 10
 )
 
-// smallPartition is the items of a partition of which there are few.
+// smallPartition is the items of a small partition.
 type smallPartition struct {
 	items  []byte
 	places []smallPlace
@@ -33,7 +32,7 @@ type smallPlace struct {
 
 var smallPartitions = sync.Pool{New: func() any { return new(smallPartition) }}
 
-// release gives the memory back, unless it has become too much to keep.
+// release returns the memory to the pool, unless it has become too large.
 func (s *smallPartition) release() {
 	if cap(s.items) <= smallRoom {
 		s.items, s.places = s.items[:0], s.places[:0]
@@ -41,8 +40,8 @@ func (s *smallPartition) release() {
 	}
 }
 
-// read reads the items of a partition as they lie, in the order of the ids.
-// false says that they are many, or lie elsewhere.
+// read reads the items of a partition in stored order, which is that of the ids. It
+// returns false if they are many, or under another layout.
 func (s *smallPartition) read(r *request, c *container, key []bson.Value) (ok bool, err error) {
 	coll := c.collection.Latest()
 	if coll == nil {
@@ -58,7 +57,7 @@ func (s *smallPartition) read(r *request, c *container, key []bson.Value) (ok bo
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	if coll = coll.Latest(); coll == nil || !coll.ClusteredByID() {
-		return false, nil // laid anew, maybe before the iterator was opened
+		return false, nil // a relayout, maybe from before the iterator was opened
 	}
 	for more := it.First(); more; more = it.Next() {
 		v, err := it.Value()
@@ -75,9 +74,8 @@ func (s *smallPartition) read(r *request, c *container, key []bson.Value) (ok bo
 	return true, it.Err()
 }
 
-// smallPartition runs the query over the items of a partition where they are
-// few: it reads them as they lie and puts them in order, without asking the
-// planner which way that is best done. false says that they are many.
+// smallPartition runs the query over the items of a small partition: it reads all of
+// them and sorts them, without the planner. It returns false if the partition is large.
 func (p *pager) smallPartition(run *nosql.Run, key []bson.Value) (bool, error) {
 	s := smallPartitions.Get().(*smallPartition)
 	defer s.release()

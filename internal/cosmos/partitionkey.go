@@ -11,7 +11,7 @@ import (
 // partitionKey is a container's partition key: up to three paths.
 type partitionKey struct {
 	paths  [][]string
-	system bool // the client gave none: /_partitionKey, which items need not have
+	system bool // the client gave none: /_partitionKey, which is optional in items
 }
 
 // maxKeyPaths is the service's bound on hierarchical keys.
@@ -43,8 +43,8 @@ func parsePartitionKey(v bson.Value) (partitionKey, error) {
 	return k, nil
 }
 
-// splitPath reads a path like /a/"b c"/d, whose last ? or * may stand for a
-// value or everything below. Errors: 400.
+// splitPath reads a path like /a/"b c"/d, whose last component may be ? for a value or
+// * for everything below. Errors: 400.
 func splitPath(p string) ([]string, error) {
 	bad := badRequest("The path '%s' is invalid.", p)
 	if !strings.HasPrefix(p, "/") || p == "/" {
@@ -83,8 +83,8 @@ func (k partitionKey) equal(o partitionKey) bool {
 // none stands for the absent value of a partition key.
 var none = bson.Value{Type: bson.TypeMinKey}
 
-// of is the partition key of an item's body. Errors: 400 where a component is
-// an array or an object.
+// of returns the partition key of an item's body. Errors: 400 if a component is an
+// array or an object.
 func (k partitionKey) of(body bson.Doc) ([]bson.Value, error) {
 	vs := make([]bson.Value, len(k.paths))
 	for i, p := range k.paths {
@@ -107,7 +107,7 @@ func (k partitionKey) of(body bson.Doc) ([]bson.Value, error) {
 	return vs, nil
 }
 
-// fixed is the one partition that a query is about by its WHERE, or nil.
+// fixed returns the single partition to which a query's WHERE is limited, or nil.
 func (k partitionKey) fixed(q *nosql.Query) []bson.Value {
 	var key []bson.Value
 	for _, p := range k.paths {
@@ -120,8 +120,8 @@ func (k partitionKey) fixed(q *nosql.Query) []bson.Value {
 	return key
 }
 
-// keyHeader is the partition key that a request names, nil where it names
-// none. {} and [] stand for an absent value. Errors: 400.
+// keyHeader returns the partition key of a request, nil if it has none. {} and [] stand
+// for an absent value. Errors: 400.
 func (r *request) keyHeader(k partitionKey) ([]bson.Value, error) {
 	h := r.header("X-Ms-Documentdb-Partitionkey")
 	if h == "" {
@@ -130,7 +130,7 @@ func (r *request) keyHeader(k partitionKey) ([]bson.Value, error) {
 	return k.parse(h)
 }
 
-// parse reads a partition key as JSON has it.
+// parse reads a partition key from JSON.
 func (k partitionKey) parse(s string) ([]bson.Value, error) {
 	bad := func() error { return badRequest("Partition key %s is invalid.", s) }
 	v, err := nosql.ParseJSON([]byte(s))
@@ -168,8 +168,8 @@ func itemID(key []bson.Value, id string) bson.Value {
 	return bson.Document(b.Close().String("i", id).Finish())
 }
 
-// keyDocument holds a partition key as {0: …, 1: …}: not as an array, which an
-// index would take apart.
+// keyDocument returns a partition key as {0: …, 1: …}, not as an array, which would
+// make indexes multikey.
 func keyDocument(key ...bson.Value) bson.Doc {
 	var b bson.Builder
 	for i, v := range key {
@@ -178,7 +178,7 @@ func keyDocument(key ...bson.Value) bson.Doc {
 	return b.Finish()
 }
 
-// bounds are the _id below and above those of the items of a partition, or of
+// bounds returns the _id below and above those of the items of a partition, or of
 // all partitions that begin with a prefix of a hierarchical key.
 func (k partitionKey) bounds(key []bson.Value) (low, high bson.Doc) {
 	low = new(bson.Builder).Doc("p", keyDocument(key...)).Finish()
@@ -190,7 +190,7 @@ func (k partitionKey) bounds(key []bson.Value) (low, high bson.Doc) {
 	return low, b.Doc("p", keyDocument(key...)).Value("i", top).Finish()
 }
 
-// partition is a filter for what is between the bounds of a key: a range of _id.
+// partition returns a filter for the items between the bounds of a key: a range of _id.
 func (k partitionKey) partition(key []bson.Value) bson.Doc {
 	low, high := k.bounds(key)
 	var b bson.Builder

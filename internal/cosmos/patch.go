@@ -112,8 +112,8 @@ func pointer(p string) ([]string, error) {
 	return names, nil
 }
 
-// apply makes the new body of an item. Errors: 412 where the condition does
-// not hold, 400 for a path that is not there.
+// apply returns the new body of an item. Errors: 412 if the condition does not hold,
+// 400 for a path that does not exist.
 func (p *patch) apply(item bson.Doc, seconds int64) (bson.Doc, error) {
 	body := present(item)
 	if p.condition != nil {
@@ -164,13 +164,13 @@ func at(v bson.Value, path []string) bson.Value {
 	return v
 }
 
-// edited is what becomes of a value: removed, replaced, or pushed before it.
+// edited is the edit of a value: remove it, replace it, or insert before it.
 type edited struct {
 	value          bson.Value
 	remove, insert bool
 }
 
-// edit decides for the value at the step's path, Missing where there is none.
+// edit decides the edit of the value at the step's path, Missing if there is none.
 func (s *step) edit(old bson.Value, inArray bool) (edited, error) {
 	switch s.op {
 	case "remove", "replace":

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// kind is what a path names.
+// kind is the kind of resource that a path names.
 type kind int
 
 const (
@@ -28,7 +28,7 @@ const (
 	kindScript
 )
 
-// path is a request's path, taken apart and decoded.
+// path is a request's path, split and decoded.
 type path struct {
 	kind                kind
 	db, container, item string
@@ -43,8 +43,8 @@ type path struct {
 // here.
 var scriptTypes = map[string]bool{"sprocs": true, "triggers": true, "udfs": true, "conflicts": true}
 
-// parsePath reads an escaped path; empty segments, which some SDKs send, count
-// for nothing. Errors: 400 for what names no resource.
+// parsePath reads an escaped path. It ignores empty segments, which some SDKs send.
+// Errors: 400 if the path names no resource.
 func parsePath(escaped string) (path, error) {
 	names := make([]string, 0, 6)
 	for seg := range strings.SplitSeq(escaped, "/") {
@@ -113,7 +113,7 @@ func (p path) locate(names []string) (path, error) {
 	return p.locateInContainer(names[4:])
 }
 
-// locateUser reads what follows /dbs/d/users.
+// locateUser reads the rest of a path after /dbs/d/users.
 func (p path) locateUser(names []string) (path, error) {
 	if len(names) > 0 {
 		p.user = names[0]

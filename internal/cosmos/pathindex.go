@@ -13,28 +13,28 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// An index is built when a query has looked at many items in vain, and the
-// policy has it: so the writes of a container pay for the queries that it
-// really has. On a property it is {property: 1, _n: 1}, which gives the items
+// An index is built when a query has read many items in vain, and the policy includes
+// it: so the writes of a container pay only for the queries that it really has. On a
+// property it is {property: 1, _n: 1}, which gives the items
 // with one value in the order of feeds; a composite index has its properties
-// and _n; a spatial one is of kind 2dsphere. The latter two leave out items that
-// cannot be in them, which the service takes (schema.Lenient).
+// and _n; a spatial one is of kind 2dsphere. The latter two leave out items that they
+// cannot index, which the service accepts (schema.Lenient).
 
 const (
-	// What the names of these indexes begin with: a property's path follows,
+	// The prefixes of these indexes' names: a property's path follows,
 	// or those of a composite index with commas between and - before a
 	// descending one.
 	pathIndexPrefix      = "path/"
 	compositeIndexPrefix = "composite/"
 	spatialIndexPrefix   = "spatial/"
-	// wastedItems is how many items a page may look at in vain before an index
-	// is asked for, and wastedShare how many for each one that it finds.
+	// wastedItems is how many items a page may read in vain before an index is
+	// requested, and wastedShare how many for each one that it finds.
 	wastedItems = 1000
 	wastedShare = 10
 	// maxPathIndexes bounds these indexes of one container.
 	maxPathIndexes = 32
-	// maxWantedIndexes bounds the indexes that wait to be built; what finds no
-	// room is asked for again by the next such query.
+	// maxWantedIndexes bounds the indexes that wait to be built; beyond it, the next
+	// such query requests the index again.
 	maxWantedIndexes = 64
 )
 
@@ -43,16 +43,16 @@ type wantedIndex struct {
 	db, container, name string
 }
 
-// elements ends the path of an index that was asked for by an array's elements:
-// the key is the same, but another path of the policy includes it.
+// elements ends the path of an index on an array's elements: the key is the same, but
+// another path of the policy includes it.
 const elements = ".[]"
 
-// hasPathIndex says whether there is an index on a path or on its elements.
+// hasPathIndex reports whether there is an index on a path or on its elements.
 func hasPathIndex(c *catalog.Collection, path string) bool {
 	return c.Index(pathIndexPrefix+path) != nil || c.Index(pathIndexPrefix+path+elements) != nil
 }
 
-// hasIndex says whether there is an index of a name, or another for the same.
+// hasIndex reports whether there is an index of a name, or an equivalent one.
 func hasIndex(c *catalog.Collection, name string) bool {
 	if path, single := strings.CutPrefix(name, pathIndexPrefix); single {
 		return hasPathIndex(c, strings.TrimSuffix(path, elements))
@@ -60,7 +60,7 @@ func hasIndex(c *catalog.Collection, name string) bool {
 	return c.Index(name) != nil
 }
 
-// wantIndex asks for an index that a query would have used.
+// wantIndex requests an index that a query would have used.
 func (s *Server) wantIndex(c *container, name string) {
 	select {
 	case s.wanted <- wantedIndex{c.db, c.id, name}:
@@ -68,13 +68,12 @@ func (s *Server) wantIndex(c *container, name string) {
 	}
 }
 
-// wasted says whether a page looked at far more items than it found.
+// wasted reports whether a page read far more items than it found.
 func wasted(examined, found int64) bool {
 	return examined-found >= wastedItems && examined >= wastedShare*found
 }
 
-// improve asks for an index for what a query filters by, where its page went
-// through many items in vain.
+// improve requests an index for a query's filter if its page read many items in vain.
 func (s *Server) improve(c *container, paths []nosql.FilterPath, examined, found int64) {
 	now := c.collection.Latest()
 	if !wasted(examined, found) || now == nil {
@@ -88,8 +87,8 @@ func (s *Server) improve(c *container, paths []nosql.FilterPath, examined, found
 	}
 }
 
-// forFilter names the indexes that the policy has for a filter, the best first:
-// on shapes, composite ones, by values, by ranges.
+// forFilter returns the names of the indexes that the policy allows for a filter, the
+// best first: on shapes, composite ones, by values, by ranges.
 func (p indexPolicy) forFilter(paths []nosql.FilterPath) []string {
 	var shapes, composite, values, ranges []string
 	equal, compared := map[string]bool{}, map[string]bool{}
@@ -136,8 +135,8 @@ func (ix compositeIndex) name() string {
 	return b.String()
 }
 
-// bounds is how many properties of the index a filter bounds that compares
-// some: values of those before, a range of the last.
+// bounds returns how many properties of the index a filter bounds: leading ones by
+// values, the last one by a range.
 func (ix compositeIndex) bounds(equal, compared map[string]bool) int {
 	for i, p := range ix {
 		if !compared[p.path] {
@@ -150,8 +149,8 @@ func (ix compositeIndex) bounds(equal, compared map[string]bool) int {
 	return len(ix)
 }
 
-// spec is the specification of the index. What is alike in all properties is
-// in the order of feeds, or turned round where the first one descends.
+// spec is the specification of the index. Equal entries are in the order of feeds, or
+// reversed if the first property descends.
 func (ix compositeIndex) spec() bson.Doc {
 	var b bson.Builder
 	b.Int32("v", 2).OpenDoc("key")
@@ -169,11 +168,11 @@ func direction(descending bool) int32 {
 	return 1
 }
 
-// allows says whether the policy has an index of a name.
+// allows reports whether the policy includes an index of a name.
 func (p indexPolicy) allows(name string) bool { return p.spec(name) != nil }
 
-// spec is the specification of an index of a name, nil where the policy does
-// not have it.
+// spec returns the specification of an index of a name, nil if the policy does not
+// include it.
 func (p indexPolicy) spec(name string) bson.Doc {
 	if path, ok := strings.CutPrefix(name, pathIndexPrefix); ok && p.indexesDotted(path) {
 		return indexSpec(name, false, strings.TrimSuffix(path, elements), fieldNumber)
@@ -237,7 +236,7 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 	return s.dropExcluded(ctx, w.db, w.container)
 }
 
-// pathIndexes are the indexes of a container that queries asked for.
+// pathIndexes returns the indexes of a container that queries have requested.
 func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	var own []*catalog.Index
 	if c != nil {
@@ -250,7 +249,7 @@ func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	return own
 }
 
-// dropExcluded drops the indexes that the policy has no more.
+// dropExcluded drops the indexes that the policy no longer includes.
 func (s *Server) dropExcluded(ctx context.Context, db, id string) error {
 	c, err := s.registry.container(db, id)
 	if err != nil {

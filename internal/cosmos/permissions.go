@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// permission lets a user read, or read and write, a resource and what is below
-// it, or one partition of a container. (Cosmos DB: "Permissions".)
+// permission allows a user to read, or to read and write, a resource and its
+// descendants, or one partition of a container. (Cosmos DB: "Permissions".)
 type permission struct {
 	id, mode, resource, rid, etag string
 	key                           bson.Value // resourcePartitionKey, or Missing
@@ -29,7 +29,7 @@ func loadPermission(d bson.Doc) *permission {
 	}
 }
 
-// read takes a permission's definition over. Errors: 400.
+// read reads a permission's definition. Errors: 400.
 func (p *permission) read(body bson.Doc) error {
 	var err error
 	if p.id, err = newID(body); err != nil {
@@ -49,7 +49,7 @@ func (p *permission) read(body bson.Doc) error {
 	return nil
 }
 
-// permissionDoc is the resource as clients see it, with a fresh token.
+// permissionDoc returns the resource for clients, with a new token.
 func (r *request) permissionDoc(u *user, p *permission) (bson.Doc, error) {
 	token, err := r.newToken(p)
 	if err != nil {
@@ -73,7 +73,7 @@ func (r *request) permissionDocs(u *user) ([]bson.Doc, error) {
 	return docs, nil
 }
 
-// permission is the one that the path names, with its place. Errors: 404.
+// permission returns the permission that the path names, with its index. Errors: 404.
 func (r *request) permission() (*user, int, error) {
 	u, err := r.user()
 	if err != nil {
@@ -146,7 +146,7 @@ func (r *request) postPermissions(body bson.Doc) error {
 	return r.storePermission(http.StatusCreated, u, len(u.permissions)-1, p)
 }
 
-// storePermission makes p the i-th permission of a user, and answers with it.
+// storePermission stores p as the i-th permission of a user, and sends it.
 func (r *request) storePermission(status int, u *user, i int, p *permission) error {
 	p.etag, p.seconds = newETag(r.written), r.written
 	u.permissions[i] = p

@@ -9,25 +9,24 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// place is where a feed goes on: behind the item with a number, and in it
-// behind so many rows. A query whose rows come only when all items are in goes
-// on behind so many rows of all, or, where its rows have places, behind the
-// row that came last: so that items which expire between two pages, or are
-// written, take no row of others away and bring none back.
+// place is where a feed continues: after the item with a number and, within it, after a
+// number of rows. A query that returns rows only after it has read all items continues
+// after a number of rows or, if its rows have places, after the last returned row, so
+// that items that expire or are written between two pages do not remove or repeat rows
+// of others.
 type place struct {
 	number int64
 	rows   int64
-	kept   int64  // the name of rows that are kept, or 0
+	kept   int64  // the name of the cached rows, or 0
 	key    string // the row's place, see rowPlace, or ""
 }
 
-// maxPlaceKey is the longest place of a row that a continuation holds, in
-// bytes.
+// maxPlaceKey bounds the place of a row in a continuation, in bytes.
 const maxPlaceKey = 512
 
-// rowPlace is the place of the row at hand as JSON, [[key] or [] for undefined,
-// …, [item's number, row of the item]]; "" for one that is too long, or has keys
-// that JSON does not hold.
+// rowPlace returns the place of the current row as JSON, [[key] or [] for undefined,
+// …, [item's number, row of the item]]; "" for one that is too long, or has keys that
+// JSON cannot represent.
 func (p *pager) rowPlace() string {
 	if !p.placed {
 		return ""
@@ -52,8 +51,8 @@ func (p *pager) rowPlace() string {
 	return string(text)
 }
 
-// goOn has the run begin behind the row of the continuation. Errors: 400.
-func (p *pager) goOn(run *nosql.Run) error {
+// resume makes the run start after the row of the continuation. Errors: 400.
+func (p *pager) resume(run *nosql.Run) error {
 	v, err := nosql.ParseJSON([]byte(p.from.key))
 	if err != nil || v.Type != bson.TypeArray {
 		return errContinuation

@@ -16,9 +16,8 @@ type indexPolicy struct {
 	composite          []compositeIndex
 }
 
-// indexPath is one path of the policy: the names on the way, "[]" for the
-// elements of an array, and whether everything below it is meant, or the value
-// there alone.
+// indexPath is one path of the policy: its names, "[]" for the elements of an array,
+// and whether it includes everything below, or only the value there.
 type indexPath struct {
 	names []string
 	below bool
@@ -88,8 +87,8 @@ func parseIndexPath(s string) (indexPath, error) {
 	return indexPath{names: names[:len(names)-1], below: last == "*"}, nil
 }
 
-// precision is how closely p names a property: 0 where it does not, else the
-// more the closer.
+// precision returns how precisely p matches a property: 0 if it does not, else higher
+// is more precise.
 func (p indexPath) precision(names []string) int {
 	switch {
 	case len(p.names) > len(names) || !slices.Equal(p.names, names[:len(p.names)]):
@@ -102,8 +101,8 @@ func (p indexPath) precision(names []string) int {
 	return 0
 }
 
-// indexes says whether a property may have an index: the closest path decides,
-// and of two alike the excluding one.
+// indexes reports whether a property may have an index: the most precise path decides,
+// and of two equal ones the excluding one.
 func (p indexPolicy) indexes(names []string) bool {
 	if p.none {
 		return false
@@ -124,7 +123,7 @@ func (p indexPolicy) indexes(names []string) bool {
 // indexesDotted is indexes of a dotted path.
 func (p indexPolicy) indexesDotted(path string) bool { return p.indexes(strings.Split(path, ".")) }
 
-// checkGeospatial refuses shapes in the plane: functions measure on the sphere.
+// checkGeospatial rejects planar shapes: functions measure on the sphere.
 // Errors: 400.
 func checkGeospatial(v bson.Value) error {
 	if v.IsNullish() {
@@ -138,8 +137,8 @@ func checkGeospatial(v bson.Value) error {
 	return badRequest("The geospatialConfig is invalid: only the type 'Geography' is supported.")
 }
 
-// checkBoxes holds a definition against the rule that spatial indexes in the
-// plane have a bounding box, and no others. Errors: 400.
+// checkBoxes checks that exactly the planar spatial indexes have a bounding box.
+// Errors: 400.
 func checkBoxes(definition bson.Doc) error {
 	within := func(v bson.Value, name string) bson.Value {
 		if v.Type != bson.TypeDocument {
@@ -167,8 +166,8 @@ func checkBoxes(definition bson.Doc) error {
 // spatialTypes are what a spatial index may hold.
 var spatialTypes = map[string]bool{"Point": true, "LineString": true, "Polygon": true, "MultiPolygon": true}
 
-// hasSpatialKind says whether the indexes of an included path have a spatial
-// one, as policies had it before there were spatialIndexes.
+// hasSpatialKind reports whether the indexes of an included path have a spatial one,
+// the old form of spatialIndexes.
 func hasSpatialKind(indexes bson.Value) bool {
 	if indexes.Type != bson.TypeArray {
 		return false
@@ -216,7 +215,7 @@ func parseSpatial(policy bson.Doc) ([]indexPath, error) {
 	return paths, nil
 }
 
-// indexesShapes says whether a property may have a spatial index.
+// indexesShapes reports whether a property may have a spatial index.
 func (p indexPolicy) indexesShapes(names []string) bool {
 	return !p.none && slices.ContainsFunc(p.spatial, func(path indexPath) bool { return path.precision(names) > 0 })
 }

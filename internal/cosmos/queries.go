@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
-// isQuery says whether a POST is a query.
+// isQuery reports whether a POST is a query.
 func (r *request) isQuery() bool {
 	return strings.HasPrefix(strings.ToLower(r.header("Content-Type")), "application/query+json") ||
 		r.flag("X-Ms-Documentdb-Isquery") || r.flag("X-Ms-Documentdb-Query") || r.flag("X-Ms-Cosmos-Is-Query-Plan-Request")
@@ -83,7 +83,7 @@ func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Do
 	return r.sendPage(rid, name, rows)
 }
 
-// query answers a query over items.
+// query runs a query over items.
 func (r *request) query(c *container) error {
 	body, err := r.object()
 	if err != nil {
@@ -117,8 +117,8 @@ func (r *request) query(c *container) error {
 	return r.page(c, q, shape, key, string(body)+r.header("X-Ms-Documentdb-Partitionkey"))
 }
 
-// checkOrder holds the rules that ORDER BY needs an index: of one property that
-// the policy includes it, of several that there is a composite index. Errors:
+// checkOrder checks that ORDER BY has an index: the policy must include a single
+// property, and several need a composite index. Errors:
 // 400.
 func (c *container) checkOrder(s nosql.Shape) error {
 	switch len(s.OrderByPaths) {
@@ -136,9 +136,9 @@ func (c *container) checkOrder(s nosql.Shape) error {
 	return badRequest("The order by query does not have a corresponding composite index that it can be served from.")
 }
 
-// checkScope refuses what the service's gateway does not answer across
-// partitions, unless the request names a range or the server answers all.
-// Errors: 400, with the plan where the SDK is to go on by itself.
+// checkScope rejects queries that the service's gateway does not answer across
+// partitions, unless the request names a range or the server answers all. Errors: 400,
+// with the plan if the SDK is to continue with it.
 func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
 	if key != nil || r.header("X-Ms-Documentdb-Partitionkeyrangeid") != "" || r.s.o.CrossPartition {
 		return nil
@@ -174,7 +174,7 @@ func queryPlan(s nosql.Shape) bson.Doc {
 	return b.Finish()
 }
 
-// The sizes of pages, in items; a page is also over at maxPageBytes.
+// The sizes of pages, in items; a page also ends at maxPageBytes.
 const (
 	defaultPage  = 1000
 	largestPage  = 2500
@@ -196,8 +196,8 @@ func (r *request) pageSize() (int, error) {
 	return n, nil
 }
 
-// page runs a query as far as one page goes, and answers with it.
-// identity is the query's text and all that its rows depend on besides.
+// page runs a query for one page, and sends it. identity is the query's text and
+// everything else that its rows depend on.
 func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value, identity string) error {
 	size, err := r.pageSize()
 	if err != nil {
@@ -239,10 +239,10 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	return r.sendFeedOf(c.rid, "Documents", &p.rows)
 }
 
-// pageRoom is the memory of pages and items that have been sent, []byte.
+// pageRoom is a pool of memory for pages and items, []byte.
 var pageRoom = sync.Pool{New: func() any { return new([]byte) }}
 
-// maxPageRoom is the most that is kept of one, in bytes.
+// maxPageRoom bounds a pooled buffer, in bytes.
 const maxPageRoom = 128 << 10
 
 // pager runs a query over the items of a container, for one page.
@@ -253,25 +253,25 @@ type pager struct {
 	shape nosql.Shape
 	from  place
 	size  int
-	whole bool // rows come only when all items are in: the place counts rows
+	whole bool // rows are returned only after all items: the place counts rows
 
 	rows      rowWriter
-	item      []byte // room for the item at hand
+	item      []byte // buffer for the current item
 	next      *place // nil at the end
-	skip      int64  // rows to leave out still
-	current   int64  // number of the item whose rows come
+	skip      int64  // rows still to skip
+	current   int64  // number of the current item
 	inItem    int64  // rows of it so far
 	retrieved int
-	examined  int64 // items that the executor looked at
-	unordered bool  // the order of the items makes no difference
-	inOrder   bool  // an ORDER BY reads in its order
+	examined  int64 // items that the executor read
+	unordered bool  // the order of the items does not matter
+	inOrder   bool  // the scan is in the order of an ORDER BY
 
 	selecting *nosql.Run
-	placed    bool            // rows have places, by which a continuation goes on
+	placed    bool            // rows have places for continuations
 	behind    *nosql.RowPlace // where the page begins, or nil
 	last      string          // the place of the page's last row; see rowPlace
 
-	// Rows behind the page, which are kept for the next ones.
+	// Rows after the page, which are cached for the next ones.
 	identity   string
 	collecting bool
 	rest       []keptRow
@@ -291,7 +291,7 @@ func (p *pager) run(key []bson.Value) error {
 	run.Hold(p.r.held.Hold(p.r))
 	run.Until(p.r.interrupted)
 	if p.placed && p.from.key != "" {
-		if err := p.goOn(run); err != nil {
+		if err := p.resume(run); err != nil {
 			return err
 		}
 	}
@@ -314,7 +314,7 @@ func (p *pager) run(key []bson.Value) error {
 	return nil
 }
 
-// stopped says whether the page is made.
+// stopped reports whether the page is complete.
 func (p *pager) stopped() bool { return p.next != nil && !p.collecting }
 
 func (p *pager) items(run *nosql.Run, key []bson.Value) error {
@@ -339,8 +339,8 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	return err
 }
 
-// take runs the query over the next item, in the order of the feed; false says
-// that the page needs no more.
+// take runs the query over the next item, in the order of the feed; false if the page
+// needs no more.
 func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	var b bson.Builder
 	item, number, expires := p.c.view(b.Reset(p.item[:0]), d)
@@ -350,13 +350,13 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	}
 	p.until = min(p.until, expires)
 	if !p.whole && p.full() {
-		// Between two items: what follows begins with this one.
+		// Between two items: the next page begins with this one.
 		p.next = &place{number: number - 1}
 		return false, nil
 	}
 	p.retrieved++
 	if !p.whole && p.retrieved == 1 && number != p.from.number+1 {
-		p.skip = 0 // the item that the rows to leave out belong to is gone
+		p.skip = 0 // the item of the rows to skip was removed
 	}
 	p.current, p.inItem = number, 0
 	run.Number(number)
@@ -364,7 +364,7 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	return more && !p.stopped(), err
 }
 
-// filter asks an index first for what the query can be about; paths are the
+// filter returns a filter for the items that the query can match; paths are the
 // properties in it.
 func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 	var parts []bson.Doc
@@ -394,7 +394,7 @@ func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 
 func (p *pager) full() bool { return p.rows.full(p.size) }
 
-// emit takes one row of the query.
+// emit adds one row of the query.
 func (p *pager) emit(v bson.Value) bool {
 	p.inItem++
 	if p.skip > 0 {
@@ -418,8 +418,7 @@ func (p *pager) emit(v bson.Value) bool {
 	return true
 }
 
-// utilization is how many of the items that were looked at the query selects
-// from.
+// utilization is the share of the items read that the query selects from.
 func (p *pager) utilization() float64 {
 	if p.examined == 0 {
 		return 1
@@ -427,7 +426,7 @@ func (p *pager) utilization() float64 {
 	return min(1, float64(p.retrieved)/float64(p.examined))
 }
 
-// metrics are what the request asked for of how the query ran.
+// metrics adds the metrics of the query that the request asks for.
 func (p *pager) metrics() string {
 	names := []string{
 		"totalExecutionTimeInMs", "queryCompileTimeInMs", "queryLogicalPlanBuildTimeInMs", "queryPhysicalPlanBuildTimeInMs", "queryOptimizationTimeInMs",
@@ -459,7 +458,7 @@ func (p *pager) metrics() string {
 	return b.String()
 }
 
-// itemsFeed is SELECT * as the read feed runs it.
+// itemsFeed is the query of the read feed, SELECT *.
 var itemsFeed = func() *nosql.Query {
 	q, err := nosql.Parse("SELECT * FROM c", nil, nil)
 	if err != nil {
@@ -468,7 +467,7 @@ var itemsFeed = func() *nosql.Query {
 	return q
 }
 
-// getItems answers a read feed, or a change feed where A-IM asks for one.
+// getItems serves a read feed or, if A-IM says so, a change feed.
 func (r *request) getItems() error {
 	c, err := r.container()
 	if err != nil {

@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxCachedQueries bounds the texts of a container that are kept parsed.
+	// maxCachedQueries bounds the cached queries of a container.
 	maxCachedQueries = 256
-	// maxCachedText is the longest text that is kept, in bytes.
+	// maxCachedText bounds the text of a cached query, in bytes.
 	maxCachedText = 4 << 10
 )
 
-// queryCache keeps the queries over a container as they are parsed, by text. A
-// container whose definition changes gets a new one.
+// queryCache caches the parsed queries over a container, by text. A container whose
+// definition changes gets a new one.
 type queryCache struct {
 	computed nosql.Computed
 
@@ -34,7 +34,7 @@ func (c *queryCache) parse(text string) (*nosql.Query, error) {
 	}
 	keep := len(text) <= maxCachedText
 	if keep {
-		text = strings.Clone(text) // not with all of the request that it came in
+		text = strings.Clone(text) // a copy, which does not retain the request
 	}
 	q, err := nosql.Parse(text, nil, c.computed)
 	if err != nil || !keep {

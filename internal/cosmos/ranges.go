@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// getRanges answers …/pkranges: there is one range, and it never changes, so
-// that a client which follows the changes hears of none after the first.
+// getRanges serves …/pkranges: there is one range, which never changes, so that a
+// client which follows the changes gets none after the first response.
 func (r *request) getRanges() error {
 	c, err := r.container()
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// Where the definitions are.
+// The namespaces of the definitions.
 var (
 	databasesNamespace  = schema.Namespace{DB: "config", Coll: "cosmos.databases"}
 	containersNamespace = schema.Namespace{DB: "config", Coll: "cosmos.containers"}
@@ -50,8 +50,8 @@ func newRegistry(c *catalog.Catalog) *registry {
 	return &registry{catalog: c, dbs: map[string]*database{}}
 }
 
-// load reads all definitions, and leaves out those whose collection is gone. It is
-// also for a member that becomes writable: others may have changed them.
+// load reads all definitions, except those whose collection was dropped. It also runs
+// when a member becomes writable, as others may have changed them.
 func (s *Server) load(ctx context.Context) error {
 	g, x := s.registry, s.o.Exec
 	dbs := map[string]*database{}
@@ -99,7 +99,7 @@ func (s *Server) load(ctx context.Context) error {
 	return err
 }
 
-// stepUp reads again what another member may have changed.
+// stepUp reloads the definitions, which another member may have changed.
 func (s *Server) stepUp(ctx context.Context) error {
 	s.registry.changes.Lock()
 	defer s.registry.changes.Unlock()
@@ -115,15 +115,15 @@ func eachDocument(ctx context.Context, x *exec.Executor, ns schema.Namespace, f 
 	return find(ctx, x, c, bson.Empty, nil, 0, func(d bson.Doc) (bool, error) { return true, f(d) })
 }
 
-// find calls f for the documents that a filter lets pass, in the order of
-// sort, nil for that of the records, until f returns false.
+// find calls f for the documents that match a filter, in the order of sort, nil for
+// that of the records, until f returns false.
 func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) error {
 	_, err := findFor(ctx, nil, x, c, filter, sort, limit, f)
 	return err
 }
 
-// findFor is find for an operation, which is told how the cursor read; nil for
-// none. It says how many documents were looked at.
+// findFor is find for an operation, nil for none, to which it adds the cursor's
+// statistics. It returns how many documents were read.
 func findFor(ctx context.Context, op *command.Op, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
 	if c = c.Latest(); c == nil {
 		return 0, errNotFound
@@ -162,7 +162,7 @@ func findFor(ctx context.Context, op *command.Op, x *exec.Executor, c *catalog.C
 	return 0, nil
 }
 
-// observe tells an operation how a cursor reads.
+// observe adds a cursor's plan to an operation.
 func observe(op *command.Op, cur *exec.Cursor) {
 	summary := cur.Summary()
 	if strings.HasPrefix(summary, "COLLSCAN") {
@@ -174,7 +174,8 @@ func observe(op *command.Op, cur *exec.Cursor) {
 	s.QueryHash, s.PlanCacheKey, s.FromPlanCache, s.Replanned = cur.Choice()
 }
 
-// book books what a cursor has read, and says how many documents that are.
+// book adds a cursor's counters to the operation, and returns how many documents it has
+// read.
 func book(op *command.Op, cur *exec.Cursor) int64 {
 	keys, docs := cur.Examined()
 	s := &op.Stats
@@ -204,7 +205,7 @@ func (g *registry) put(ctx context.Context, ns schema.Namespace, doc bson.Doc) e
 	})
 }
 
-// remove takes a definition away.
+// remove removes a definition.
 func (g *registry) remove(ctx context.Context, ns schema.Namespace, id bson.Value) error {
 	c, err := g.collection(ctx, ns)
 	if err != nil {
@@ -261,7 +262,7 @@ func (g *registry) databases() []*database {
 	})
 }
 
-// list is a database's containers by the time of their creation.
+// list returns a database's containers by the time of their creation.
 func (g *registry) list(d *database) []*container {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
@@ -282,15 +283,14 @@ func compareAges(a, b int64, aID, bID string) int {
 	return 0
 }
 
-// publish makes d, or what replaces it, the definition that requests see.
+// publish makes d, or its replacement, visible to requests.
 func (g *registry) publish(d *database) {
 	g.mu.Lock()
 	g.dbs[d.id] = d
 	g.mu.Unlock()
 }
 
-// with is a copy of d with one container more, replaced or, where c is nil,
-// gone.
+// with returns a copy of d with one container added, replaced or, if c is nil, removed.
 func (d *database) with(id string, c *container) *database {
 	n := *d
 	n.containers = maps.Clone(d.containers)

@@ -17,7 +17,7 @@ const (
 	permissionAll  = "All"
 )
 
-// The life of a resource token, in seconds, as the service bounds it.
+// The lifetime of a resource token, in seconds, as the service bounds it.
 const (
 	tokenLife    = 3600
 	minTokenLife = 10
@@ -44,7 +44,7 @@ func (r *request) newToken(p *permission) (string, error) {
 	return "type=resource&ver=1.0&sig=" + proof + ";" + claim + ";", nil
 }
 
-// proof signs what a token claims.
+// proof signs the claims of a token.
 func (s *Server) proof(claim string) []byte {
 	h := s.signers.Get().(*signer)
 	defer s.signers.Put(h)
@@ -53,8 +53,8 @@ func (s *Server) proof(claim string) []byte {
 	return h.Sum(nil)
 }
 
-// checkResourceToken takes a token that newToken made. Errors: 401 for what is
-// none, 403 for one that is over or does not allow the request.
+// checkResourceToken checks a token of newToken. Errors: 401 if it is invalid, 403 if
+// it has expired or does not allow the request.
 func (r *request) checkResourceToken(signature string) error {
 	proof, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
 	given, err := base64.StdEncoding.DecodeString(proof)
@@ -91,8 +91,8 @@ func (r *request) checkResourceToken(signature string) error {
 	return nil
 }
 
-// onlyReads says whether the request changes nothing. A POST does not where its
-// handler looks for a query first.
+// onlyReads reports whether the request changes nothing. A POST may be a query, if its
+// handler accepts one.
 func (r *request) onlyReads() bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead:
@@ -103,8 +103,8 @@ func (r *request) onlyReads() bool {
 	return false
 }
 
-// checkPartition holds a partition key, as JSON, against the one that the
-// request's token is for. Errors: 403.
+// checkPartition checks a partition key, as JSON, against that of the request's token.
+// Errors: 403.
 func (r *request) checkPartition(key string) error {
 	if r.partition.IsMissing() {
 		return nil
@@ -115,9 +115,9 @@ func (r *request) checkPartition(key string) error {
 	return nil
 }
 
-// within says whether the path is that of a resource, or below it. Both may
-// name it by names or by resource ids, which are looked up: what is the resource
-// id of one item may be the id of another.
+// within reports whether the path is that of a resource, or below it. Both may use
+// names or resource ids, which are looked up: the resource id of one item may be the id
+// of another.
 func (r *request) within(resource string) bool {
 	const db, container, item = 2, 4, 6
 	parts := strings.SplitN(strings.Trim(resource, "/"), "/", item)
@@ -150,8 +150,8 @@ func (r *request) within(resource string) bool {
 	return r.sameItem(p)
 }
 
-// sameItem says whether p, of the same container, names the item that the
-// request's path names.
+// sameItem reports whether p, of the same container, names the same item as the
+// request's path.
 func (r *request) sameItem(p path) bool {
 	if p.byRID == r.path.byRID {
 		return p.item == r.path.item

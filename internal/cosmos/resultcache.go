@@ -8,25 +8,25 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 )
 
-// A query whose rows come only when all items are in (ORDER BY, GROUP BY, …)
-// would be run anew for each of its pages. So what is behind its first page is
-// kept for the next ones, and the continuation names it; who finds nothing
-// there, or something that may not be true any more, runs the query anew.
+// A query that returns rows only after it has read all items (ORDER BY, GROUP BY, …)
+// would be run again for each of its pages. So the rows after its first page are cached
+// for the next ones, and the continuation names them. If they are missing, or may be
+// outdated, the query is run again.
 const (
-	// maxResult bounds the rows kept of one query, maxResults those of all where
-	// the budget is large, in bytes.
+	// maxResult bounds the cached rows of one query, maxResults those of all if the
+	// budget is large, in bytes.
 	maxResult  = 16 << 20
 	maxResults = 64 << 20
-	// resultLife is how long rows are kept.
+	// resultLife is how long rows are cached.
 	resultLife = time.Minute
 )
 
-// keptRows are rows of a query, from the one with the number first.
+// keptRows are cached rows of a query, from the one with the number first.
 type keptRows struct {
 	container *container
 	query     string // its text with the parameters and the partition key
-	lsn       int64  // the last write that the rows know of
-	until     int64  // the second in which the first of the items expires
+	lsn       int64  // the last write that the rows include
+	until     int64  // the second in which the first item expires
 	at        time.Time
 	first     int64
 	rows      []keptRow
@@ -39,8 +39,7 @@ type keptRow struct {
 	place string
 }
 
-// resultCache is the rows of all queries, which have memory of the budget of operations
-// that stays.
+// resultCache caches the rows of all queries, in a fixed part of the budget of operations.
 type resultCache struct {
 	mu    sync.Mutex
 	most  int // bytes
@@ -49,17 +48,17 @@ type resultCache struct {
 	kept  map[int64]*keptRows
 	order []int64 // as they came
 	size  int
-	hits  int64 // pages that came out of it
+	hits  int64 // pages that were served from it
 }
 
-// open gives an empty cache its part of the budget, which may be nil.
+// open reserves an empty cache's part of the budget, which may be nil.
 func (c *resultCache) open(b *memory.Budget) {
 	c.most = int(b.Standing(maxResults))
 	c.held.Open(b)
 	c.hold = c.held.Hold(nil)
 }
 
-// put keeps rows, for as long as there is room, and returns their name.
+// put caches rows, for as long as there is room, and returns their name.
 func (c *resultCache) put(k *keptRows) int64 {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -86,7 +85,7 @@ func (c *resultCache) dropFirst() {
 	}
 }
 
-// expire drops the rows whose time is over.
+// expire drops the rows that are too old.
 func (c *resultCache) expire(now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +94,7 @@ func (c *resultCache) expire(now time.Time) {
 	}
 }
 
-// get returns what is kept under a name, or nil.
+// get returns the rows with a name, or nil.
 func (c *resultCache) get(id int64) *keptRows {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -108,8 +107,8 @@ func (c *resultCache) hit() {
 	c.mu.Unlock()
 }
 
-// keptPage answers a page out of rows that are kept, if they are still what
-// the query would answer: no write has happened since, and nothing has expired.
+// keptPage serves a page from cached rows, if they are still valid: no write has
+// happened since, and no item has expired.
 func (p *pager) keptPage() bool {
 	k := p.r.s.results.get(p.from.kept)
 	if k == nil || k.container != p.c || k.query != p.identity || k.lsn != p.c.writes.Latest() || p.r.judged >= k.until ||
@@ -129,7 +128,7 @@ func (p *pager) keptPage() bool {
 	return true
 }
 
-// keep keeps the rows behind the page for the next ones.
+// keep caches the rows after the page for the next ones.
 func (p *pager) keep() {
 	if p.next == nil || len(p.rest) == 0 {
 		return
@@ -139,8 +138,7 @@ func (p *pager) keep() {
 	})
 }
 
-// collect takes a row behind the page; false says that they become too many to
-// be kept.
+// collect adds a row after the page; false if there are too many to be cached.
 func (p *pager) collect(row keptRow) bool {
 	if p.restSize += len(row.json) + len(row.place) + 40; p.restSize > maxResult || p.restHold.Set(p.restSize) != nil {
 		p.collecting, p.rest = false, nil

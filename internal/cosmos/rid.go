@@ -32,16 +32,16 @@ func newDatabaseRID() string {
 func newContainerRID(db string) string {
 	b := append(decodeRID(db), 0, 0, 0, 0)
 	rand.Read(b[4:])
-	b[4] |= 0x80 // tells it from the id of a user
+	b[4] |= 0x80 // distinguishes it from the id of a user
 	return encodeRID(b)
 }
 
-// itemRID is the id of the n-th item of a container.
+// itemRID returns the id of the n-th item of a container.
 func itemRID(container []byte, n int64) string {
 	return encodeRID(binary.LittleEndian.AppendUint64(container[:len(container):len(container)], uint64(n)))
 }
 
-// newETag makes an etag, quotes included, that ends with the time.
+// newETag returns a quoted etag that ends with the time.
 func newETag(seconds int64) string {
 	var b [4]byte
 	rand.Read(b[:])

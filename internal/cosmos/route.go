@@ -7,12 +7,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
-// endpoint is what a path and a method stand for: an operation as the
-// dispatcher knows it, and the handler that answers.
+// endpoint is the target of a path and a method: the operation for the dispatcher, and
+// the handler.
 type endpoint struct {
 	command *command.Command
 	answer  func(*request) error
-	query   *command.Command // what it is where the request is a query, or nil
+	query   *command.Command // the operation of a query, or nil
 }
 
 // reads, writes and defines declare the operations of this protocol: those that
@@ -30,20 +30,20 @@ func defines(name string) *command.Command { return writes(name, command.KindCom
 
 func lists(name string) *command.Command { return reads(name, command.KindCommand) }
 
-// The operations on items that a method and a path do not tell apart.
+// The operations on items that have the same method and path.
 var (
 	createItem  = writes("createItem", command.KindInsert)
 	upsertItem  = writes("upsertItem", command.KindUpdate)
 	queryItems  = reads("queryItems", command.KindQuery)
 	readItems   = reads("readItems", command.KindQuery)
 	readChanges = reads("readChanges", command.KindQuery)
-	// Its operations are counted one by one.
+	// The operations of a batch are counted one by one.
 	batchItems = &command.Command{Name: "batchItems", Flags: command.Writes | command.Uncounted}
-	// refused is what no method of a path stands for.
+	// refused is the endpoint for methods that a path does not support.
 	refused = endpoint{command: lists("unsupported"), answer: func(*request) error { return errMethod }}
 )
 
-// endpoints are what requests stand for by what a path names and by method.
+// endpoints has the endpoints by the kind of the path and the method.
 var endpoints = map[kind]map[string]endpoint{
 	kindAccount: {http.MethodGet: {command: lists("getAccount"), answer: (*request).getAccount}},
 	kindDatabases: {
@@ -52,7 +52,7 @@ var endpoints = map[kind]map[string]endpoint{
 	},
 	kindDatabase: {
 		http.MethodGet: {command: lists("getDatabase"), answer: (*request).getDatabase},
-		// An entry in its profile would make the database anew.
+		// An entry in its profile would create the database again.
 		http.MethodDelete: {command: &command.Command{Name: "deleteDatabase", Flags: command.Writes | command.Unprofiled}, answer: (*request).deleteDatabase},
 	},
 	kindContainers: {
@@ -112,7 +112,7 @@ var endpoints = map[kind]map[string]endpoint{
 	},
 }
 
-// route finds what a request stands for: refused where it is nothing.
+// route returns the endpoint of a request, refused if there is none.
 func (r *request) route() endpoint {
 	method := r.Method
 	if method == http.MethodHead {
@@ -130,8 +130,7 @@ func (r *request) route() endpoint {
 	return e
 }
 
-// onItems tells apart what a request may want of a container's items, as
-// postItems and getItems do.
+// onItems distinguishes the requests on a container's items, as postItems and getItems do.
 func (r *request) onItems(method string) *command.Command {
 	switch {
 	case method == http.MethodGet && r.header("A-Im") != "":
@@ -175,8 +174,8 @@ func (r *request) listScripts() error {
 	return r.sendFeed(c.rid, scriptNames[r.path.scripts], nil)
 }
 
-// postScripts refuses scripts, which this server does not run, and answers
-// queries for them. Errors: 403.
+// postScripts rejects scripts, which this server does not run, and serves queries for
+// them. Errors: 403.
 func (r *request) postScripts() error {
 	c, err := r.container()
 	if err != nil {
@@ -192,7 +191,7 @@ func (r *request) postScripts() error {
 	return r.queryResources(body, c.rid, scriptNames[r.path.scripts], nil)
 }
 
-// getScript answers for one script: there is none. Errors: 404.
+// getScript responds for one script: there is none. Errors: 404.
 func (r *request) getScript() error {
 	if _, err := r.container(); err != nil {
 		return err

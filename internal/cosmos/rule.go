@@ -10,10 +10,9 @@ import (
 
 // A container's time to live is a rule of expiry of its collection: an index
 // {_ts: 1} by last writes, which reads an item's own ttl as well (see schema,
-// lastWrite). So the server's TTL monitor removes what is expired, and
-// MongoDB's side does not see it either. The index is made when a container
-// has a defaultTtl for the first time; while that is taken away, the rule is
-// paused.
+// lastWrite). So the server's TTL monitor removes expired items, and MongoDB clients do
+// not see them either. The index is created when a container has a defaultTtl for the
+// first time; without a defaultTtl the rule is paused.
 
 // ruleName is the name of the index.
 const ruleName = "ttl"
@@ -28,7 +27,7 @@ func ruleEngine(paused bool) bson.Doc {
 	return b.Finish()
 }
 
-// expireAfter is the rule's expireAfterSeconds.
+// expireAfter returns the rule's expireAfterSeconds.
 func (p ttlPolicy) expireAfter() int64 {
 	if p.seconds == 0 {
 		return -1
@@ -36,7 +35,7 @@ func (p ttlPolicy) expireAfter() int64 {
 	return p.seconds
 }
 
-// setRule makes the collection's rule that of the container's definition.
+// setRule sets the collection's rule by the container's definition.
 func (s *Server) setRule(ctx context.Context, c *container) error {
 	now := c.collection.Latest()
 	if now == nil {
@@ -49,7 +48,7 @@ func (s *Server) setRule(ctx context.Context, c *container) error {
 		}
 		var b bson.Builder
 		b.Int32("v", 2).OpenDoc("key").Int32(schema.LastWriteField, 1).Close().String("name", ruleName).Int64("expireAfterSeconds", c.ttl.expireAfter())
-		// Items have carried _ts from the beginning.
+		// Items always have _ts.
 		spec := b.Int64("since", 0).Doc("storageEngine", ruleEngine(false)).Finish()
 		_, _, err := s.o.Catalog.CreateIndexes(ctx, now.Namespace, []bson.Doc{spec})
 		return err
@@ -68,7 +67,7 @@ func (s *Server) setRule(ctx context.Context, c *container) error {
 	return err
 }
 
-// followExpiry has the log tell of the items that expire, where there is one.
+// followExpiry adds expired items to the log, if there is one.
 func (s *Server) followExpiry(c *container) {
 	if c.log == nil {
 		c.collection.OnExpiry(nil)

@@ -40,7 +40,7 @@ type Options struct {
 	// Endpoint is the URL that the account document advertises; "" for the one
 	// that the request came to.
 	Endpoint string
-	// Region and Consistency are what the account document says.
+	// Region and Consistency are shown in the account document.
 	Region, Consistency string
 	// CrossPartition answers queries across partitions whole, which the service's
 	// gateway refuses and leaves to the SDK.
@@ -52,7 +52,7 @@ type Server struct {
 	o        Options
 	signers  sync.Pool // of *signer: HMACs with the account's key
 	registry *registry
-	activity string // what the ids of all requests begin with
+	activity string // the prefix of all activity ids
 	requests atomic.Uint64
 	wanted   chan wantedIndex
 	results  resultCache
@@ -75,7 +75,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	return s, s.load(ctx)
 }
 
-// request is one request on its way.
+// request is a request that is being served.
 type request struct {
 	*http.Request
 	s        *Server
@@ -88,17 +88,17 @@ type request struct {
 	op       command.Op
 	ctx      context.Context // the operation's
 	answers  func(*request) error
-	keyText  string                   // the partition key of the header, as it came
+	keyText  string                   // the unparsed partition key of the header
 	item     string                   // the id of the item that the path names
 	asked    atomic.Pointer[bson.Doc] // the body of a query
 	judged   int64                    // the second by which items are expired
 	written  int64                    // the second of what the request writes
-	compute  bool                     // the request came to the compute gateway
+	compute  bool                     // the request was sent to the compute gateway
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
 	room      memory.Request // of a large body
-	// held is what the answer takes, and what is kept to make it; kept is the part of it of
-	// the items that operations answer with, which have so many bytes.
+	// held is the memory for the response and for the data that it is made of; kept is the
+	// part for the items in the response.
 	held      memory.Account
 	kept      memory.Holding
 	keptBytes int
@@ -115,7 +115,7 @@ func (s *Server) ComputeGateway() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.serve(w, r, true) })
 }
 
-// serve answers one request, of the client that is in its context.
+// serve serves one request of the client in its context.
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
@@ -147,7 +147,7 @@ func (s *Server) activityID(n uint64) string {
 
 const hexDigits = "0123456789abcdef"
 
-// maxEnvelope is what a request may have around an item, in bytes.
+// maxEnvelope bounds the part of a request around an item, in bytes.
 const maxEnvelope = 64 << 10
 
 // MaxRequest is the longest body that a request may have, in bytes.
@@ -163,7 +163,7 @@ func (r *request) answer(client *command.Client) error {
 	return r.run(client)
 }
 
-// escapedPath is the path as it was sent.
+// escapedPath returns the path as it was sent.
 func (r *request) escapedPath() string {
 	if target := r.RequestURI; strings.HasPrefix(target, "/") {
 		path, _, _ := strings.Cut(target, "?")
@@ -175,8 +175,8 @@ func (r *request) escapedPath() string {
 // consistencies are the levels of consistency, from the weakest.
 var consistencies = []string{"eventual", "consistentprefix", "session", "boundedstaleness", "strong"}
 
-// checkHeaders refuses what headers ask for that is not to be had: a
-// consistency above the account's, and triggers. Errors: 400.
+// checkHeaders rejects unsupported headers: a consistency above the account's, and
+// triggers. Errors: 400.
 func (r *request) checkHeaders() error {
 	if asked := r.header("X-Ms-Consistency-Level"); asked != "" {
 		level := slices.Index(consistencies, strings.ToLower(asked))
@@ -196,10 +196,10 @@ func (r *request) checkHeaders() error {
 	return nil
 }
 
-// body reads the request's body, which belongs to the connection and is over
-// with the request. Errors: 413, and 429 where there is no memory for it.
+// body reads the request's body, which belongs to the connection and is valid until the end
+// of the request. Errors: 413, and 429 if there is no memory for it.
 func (r *request) body() ([]byte, error) {
-	// It is there as text, and as what is made of it.
+	// There are two copies, the text and the parsed form.
 	if n := min(r.ContentLength, MaxRequest); n > memory.FreeRequest {
 		if err := r.room.Set(r.Context(), 2*int(n)); err != nil {
 			return nil, err
@@ -238,7 +238,7 @@ func parseObject(b []byte) (bson.Doc, error) {
 	return v.Doc(), nil
 }
 
-// header is the value of a header by its canonical name, "" for none.
+// header returns the value of a header by its canonical name, "" for none.
 func (r *request) header(name string) string {
 	if v := r.Header[name]; len(v) > 0 {
 		return v[0]
@@ -246,13 +246,13 @@ func (r *request) header(name string) string {
 	return ""
 }
 
-// flag is a boolean header, in any case.
+// flag returns a boolean header, in any case.
 func (r *request) flag(name string) bool { return strings.EqualFold(r.header(name), "true") }
 
-// jsonContent is the content type of every answer.
+// jsonContent is the content type of every response.
 var jsonContent = []string{"application/json"}
 
-// common sets the headers of every answer.
+// common sets the headers of every response.
 func (r *request) common() http.Header {
 	h := r.w.Header()
 	h["Content-Type"] = jsonContent
@@ -265,7 +265,7 @@ func (r *request) common() http.Header {
 	return h
 }
 
-// send answers with a body in parts, none for no body.
+// send sends a body in parts, none for no body.
 func (r *request) send(status int, parts ...[]byte) error {
 	h := r.common()
 	n := 0
@@ -280,7 +280,7 @@ func (r *request) send(status int, parts ...[]byte) error {
 	}
 	for _, p := range parts {
 		if _, err := r.w.Write(p); err != nil {
-			break // a client that is gone needs no answer
+			break // a disconnected client needs no response
 		}
 	}
 	return nil
@@ -290,7 +290,7 @@ func (r *request) sendDoc(status int, d bson.Doc) error {
 	return r.send(status, nosql.AppendJSONDocument(nil, d))
 }
 
-// fail answers with an error.
+// fail sends an error.
 func (r *request) fail(err error) {
 	e := asError(err)
 	var b bson.Builder
@@ -314,5 +314,5 @@ func (r *request) fail(err error) {
 	r.sendDoc(e.Status, b.Finish())
 }
 
-// retryAfter is how many milliseconds a client waits who found no memory.
+// retryAfter is how many milliseconds a client should wait after a 429.
 const retryAfter = "1000"

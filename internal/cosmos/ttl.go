@@ -32,8 +32,8 @@ func parseTTL(v bson.Value) (ttlPolicy, error) {
 	return ttlPolicy{on: true, seconds: n}, nil
 }
 
-// checkItem refuses an item whose own ttl is invalid, where the container's
-// policy reads it at all. Errors: 400.
+// checkItem rejects an item whose own ttl is invalid, if the container's policy uses
+// it. Errors: 400.
 func (p ttlPolicy) checkItem(body bson.Doc) error {
 	v := body.Lookup(schema.TTLField)
 	if !p.on || v.IsMissing() {
@@ -46,9 +46,9 @@ func (p ttlPolicy) checkItem(body bson.Doc) error {
 	return nil
 }
 
-// expires is the second from which an item is expired, and seen by no request
-// (invariant expired-is-absent), or MaxInt64. A ttl that
-// was stored while the policy was off, and is none, counts as absent.
+// expires returns the second from which on an item is expired, and hidden from all
+// requests (invariant expired-is-absent), or MaxInt64. An invalid ttl that was stored
+// while the policy was off counts as absent.
 func (p ttlPolicy) expires(item bson.Doc) int64 {
 	if !p.on {
 		return math.MaxInt64
@@ -84,7 +84,7 @@ func (p ttlPolicy) due(own, written bson.Value) int64 {
 	return at + seconds
 }
 
-// printed is a value as messages show it.
+// printed formats a value for messages.
 func printed(v bson.Value) string {
 	if v.Type == bson.TypeString {
 		return v.Str()

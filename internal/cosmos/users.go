@@ -8,14 +8,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// usersNamespace is where the users of all databases are, each with its
-// permissions.
+// usersNamespace has the users of all databases, each with its permissions.
 var usersNamespace = schema.Namespace{DB: "config", Coll: "cosmos.users"}
 
 // maxUsers bounds the users of a database, and the permissions of a user.
 const maxUsers = 1000
 
-// user is a user of a database: somebody to whom permissions are given.
+// user is a user of a database, to whom permissions are given.
 // (Cosmos DB: "Users".)
 type user struct {
 	db, id, rid, etag string
@@ -31,7 +30,7 @@ func (u *user) self() string {
 	return "dbs/" + encodeRID(decodeRID(u.rid)[:4]) + "/users/" + u.rid + "/"
 }
 
-// doc is the resource as clients see it.
+// doc returns the resource for clients.
 func (u *user) doc() bson.Doc {
 	var b bson.Builder
 	b.String("id", u.id).String("_rid", u.rid).String("_self", u.self()).String("_etag", u.etag)
@@ -116,7 +115,7 @@ func (r *request) listUsers() error {
 	return r.sendFeed(d.rid, "Users", userDocs(us))
 }
 
-// newID is the id of the resource that a body defines. Errors: 400.
+// newID returns the id of the resource that a body defines. Errors: 400.
 func newID(body bson.Doc) (string, error) {
 	v := body.Lookup("id")
 	if v.Type != bson.TypeString {
@@ -153,7 +152,7 @@ func (r *request) postUsers(body bson.Doc) error {
 	return r.storeUser(http.StatusCreated, &user{db: d.id, id: id, rid: newUserRID(d.rid)})
 }
 
-// storeUser writes a user with a new etag, and answers with it.
+// storeUser stores a user with a new etag, and sends it.
 func (r *request) storeUser(status int, u *user) error {
 	u.etag, u.seconds = newETag(r.written), r.written
 	if err := r.s.registry.put(r.Context(), usersNamespace, u.stored()); err != nil {
@@ -163,8 +162,8 @@ func (r *request) storeUser(status int, u *user) error {
 	return r.resource(status, u.doc())
 }
 
-// newUserRID makes a user's resource id: the database's, and one whose first
-// bit tells it from a container's.
+// newUserRID returns a user's resource id: the database's, and one whose first bit
+// distinguishes it from a container's.
 func newUserRID(db string) string {
 	b := append(decodeRID(db), 0, 0, 0, 0)
 	rand.Read(b[4:])

@@ -49,21 +49,20 @@ func parseRetention(v bson.Value) (time.Duration, error) {
 // logPrefix begins the names of logs; ids never escape to such a name.
 const logPrefix = "%log."
 
-// logNamespace is where a container's log is.
+// logNamespace returns the namespace of a container's log.
 func logNamespace(c *container) schema.Namespace {
 	ns := namespace(c.db, c.id)
 	return schema.Namespace{DB: ns.DB, Coll: logPrefix + ns.Coll}
 }
 
-// logIndex lets entries go when they have been kept long enough.
+// logIndex is the TTL index that removes entries after the retention.
 var logIndex = func() bson.Doc {
 	var b bson.Builder
 	b.Int32("v", 2).OpenDoc("key").Int32("u", 1).Close()
 	return b.String("name", "u").Int32("expireAfterSeconds", 0).Finish()
 }()
 
-// openLog makes the log of a container that has a retention, and drops that of
-// one that has none.
+// openLog creates the log of a container with a retention, and drops that of one without.
 func (s *Server) openLog(ctx context.Context, c *container) error {
 	ns := logNamespace(c)
 	c.log = s.o.Catalog.Lookup(ns)
@@ -86,18 +85,18 @@ func (s *Server) openLog(ctx context.Context, c *container) error {
 	return nil
 }
 
-// version is one write as the log has it.
+// version is one write in the log.
 type version struct {
 	op      string // create, replace or delete
 	key     []bson.Value
 	id      string
 	number  int64    // place in the change feed
-	old     bson.Doc // as stored; nil where there was none
+	old     bson.Doc // as stored; nil if there was none
 	item    bson.Doc // as stored; nil after a delete
 	expired bool
 }
 
-// keep writes a version into the log, if the container has one.
+// keep writes a version to the log, if the container has one.
 func (c *container) keep(ctx context.Context, u *catalog.Unit, v version, seconds int64) error {
 	if c.log == nil {
 		return nil

@@ -293,7 +293,7 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 	return nil
 }
 
-// full says whether the batch has reached its limit of bytes or time.
+// full reports whether the batch has reached its limit of bytes or time.
 func (v *deleteVisit) full() bool {
 	d := v.d
 	return d.BatchBytes > 0 && v.batch.Bytes >= d.BatchBytes || d.BatchTime > 0 && time.Since(v.started) >= d.BatchTime

@@ -81,7 +81,7 @@ func (v *bucketVisit) count(gone Batch) error {
 	return nil
 }
 
-// full says whether the visit would reach a limit with so much more.
+// full reports whether the visit would reach a limit with so much more.
 func (v *bucketVisit) full(docs, bytes int64) bool {
 	return v.MaxDocs > 0 && v.done.Docs+docs >= v.MaxDocs || v.MaxBytes > 0 && v.done.Bytes+bytes >= v.MaxBytes ||
 		v.MaxTime > 0 && time.Since(v.begun) >= v.MaxTime

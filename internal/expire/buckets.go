@@ -22,7 +22,7 @@ type bucketRemover struct {
 	*BucketExpiry
 }
 
-// buckets returns the remover of a visit, or nil where the rule no longer exists or may
+// buckets returns the remover of a visit, or nil if the rule no longer exists or may
 // not remove anything at this hour.
 func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 	now := m.o.Catalog.Clock.Judged()

@@ -17,7 +17,7 @@ type budget struct {
 	at          time.Time
 }
 
-// unlimited is the allowance where there is no budget.
+// unlimited is the allowance if there is no budget.
 const unlimited = math.MaxInt64
 
 // set changes the limits; what is in the budget stays. A new limit begins with

@@ -22,7 +22,7 @@ type documentRemover struct {
 	leave bool
 }
 
-// documents returns the remover of a visit of r, or nil where the rule no longer exists,
+// documents returns the remover of a visit of r, or nil if the rule no longer exists,
 // is switched off, or cannot work.
 func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
 	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}

@@ -90,7 +90,7 @@ func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
 	})
 }
 
-// hasDue says whether something has come due by a rule since its last complete visit,
+// hasDue reports whether something has come due by a rule since its last complete visit,
 // and notes for how long.
 func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	c := m.o.Catalog.LookupUUID(r.collection)

@@ -57,7 +57,7 @@ const (
 type governor struct {
 	foreground func() command.Foreground
 	// processors returns the processors' ticks, and the idle ones among them, since
-	// some time; 0 where they are not known.
+	// some time; 0 if they are not known.
 	processors func() (idle, all int64)
 
 	mu struct {
@@ -106,7 +106,7 @@ func (n *normal) slow() float64 {
 	return 0
 }
 
-// suffers says whether the operations of a period took longer than they may.
+// suffers reports whether the operations of a period took longer than they may.
 func (n *normal) suffers(f *command.Foreground) bool {
 	if float64(f.Micros)/float64(f.Ops) > n.mean*slower+slowerMicros {
 		return true
@@ -145,7 +145,7 @@ func (g *governor) idle() {
 	g.sampleLocked()
 }
 
-// Busy says whether there is a foreground.
+// Busy reports whether there is a foreground.
 func (g *governor) Busy() bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -217,7 +217,7 @@ func (m *Monitor) say(ctx context.Context, l slog.Level, id int, text string, at
 	m.o.Log.LogAttrs(ctx, l, "TTLMonitor: "+text, append([]slog.Attr{slog.String("c", "INDEX"), slog.Int("id", id)}, attrs...)...)
 }
 
-// isInterrupt says whether err ends the whole pass and not only one visit: the
+// isInterrupt reports whether err ends the whole pass and not only one visit: the
 // operation was killed, or the server stops.
 func isInterrupt(ctx context.Context, err error) bool {
 	return ctx.Err() != nil || errors.Is(err, context.Canceled) || mongoerr.Is(err, mongoerr.Interrupted)

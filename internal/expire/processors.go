@@ -7,7 +7,7 @@ import (
 )
 
 // processorTicks returns the ticks of the machine's processors since it
-// started, and the idle ones among them; both 0 where the system does not
+// started, and the idle ones among them; both 0 if the system does not
 // report them. (Linux: proc_stat(5).)
 func processorTicks() (idle, all int64) {
 	data, err := os.ReadFile("/proc/stat")

@@ -88,12 +88,12 @@ func (p *relayProgress) left() time.Duration {
 	return time.Duration(float64(time.Since(p.begun)) * float64(p.total-p.done) / float64(p.done)).Round(time.Second)
 }
 
-// mayRelay says whether the layout of a collection may be changed here and now.
+// mayRelay reports whether the layout of a collection may be changed here and now.
 func (m *Monitor) mayRelay(c *catalog.Collection) bool {
 	return m.relayOn(c) && m.o.Dispatcher.TakesWrites() == nil
 }
 
-// relayOn says whether parameters and settings allow to change the layout of a
+// relayOn reports whether parameters and settings allow to change the layout of a
 // collection.
 func (m *Monitor) relayOn(c *catalog.Collection) bool {
 	return m.params.Relayout.Load() && !m.o.Catalog.NoWindows.Load() && m.params.Enabled.Load() && m.params.BatchDeletes.Load() &&
@@ -105,7 +105,7 @@ func (m *Monitor) relayPermit() *catalog.Permit {
 	return &catalog.Permit{Units: &m.units, InForce: m.relayOn}
 }
 
-// asksRelayout says whether a pass leaves what is due by a rule to relayout, which it
+// asksRelayout reports whether a pass leaves what is due by a rule to relayout, which it
 // requests where it has not begun. hasDue says that something is due.
 func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
 	if !m.mayRelay(c) || c.IsTimeseries() {
@@ -137,10 +137,10 @@ func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleSt
 	return true
 }
 
-// worthRelaying says whether enough documents expire at all for windows to pay.
+// worthRelaying reports whether enough documents expire at all for windows to pay.
 func worthRelaying(s catalog.RelaySample) bool { return s.Expire*relayExpire >= s.Docs }
 
-// budgeted says whether a budget bounds removal by a rule: then documents are not
+// budgeted reports whether a budget bounds removal by a rule: then documents are not
 // removed as ranges.
 func (m *Monitor) budgeted(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
 	docs, bytes := k.left(m.states.budgets(c, r.Own.Budget, k, m.params.budget()))
@@ -176,7 +176,7 @@ func (m *Monitor) relayDue(ctx context.Context) {
 	}
 }
 
-// due says whether the relayout of a collection is due, or to be considered.
+// due reports whether the relayout of a collection is due, or to be considered.
 func (x *relays) due(c *catalog.Collection) bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -233,9 +233,9 @@ type relayRun struct {
 	c           *catalog.Collection
 	pass        *gatePass
 	op          *command.Background
-	v           *removal // counts what is removed; nil where nothing may be
+	v           *removal // counts what is removed; nil if nothing may be
 	moved, gone int64
-	end         func() // ends what yield began, nil where it did not
+	end         func() // ends what yield began, nil if it did not
 }
 
 // relay changes the layout of a collection, from where the last attempt ended.

@@ -46,7 +46,7 @@ type removal struct {
 	begunAt int64 // the monitor's limits when the visit began
 	batched bool  // counted in batchedDeletes
 	gone    Removed
-	yielded func() // ends what yield began, nil where it did not
+	yielded func() // ends what yield began, nil if it did not
 }
 
 // remove visits a rule with its remover. It returns whether the visit stopped at a

@@ -198,7 +198,7 @@ func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) 
 	k.in, k.seconds = in, seconds
 }
 
-// other says whether a time to live differs from that of the rule when it was
+// other reports whether a time to live differs from that of the rule when it was
 // last followed.
 func (k *ruleState) other(seconds int64) bool {
 	k.Lock()

@@ -68,7 +68,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// closed says whether settings forbid a rule to remove anything now.
+// closed reports whether settings forbid a rule to remove anything now.
 func closed(r *catalog.Rule, now int64) bool {
 	return r.Settings.Paused || !r.Settings.Window.Open(time.UnixMilli(now))
 }

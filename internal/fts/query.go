@@ -147,7 +147,7 @@ func (m *Matcher) Add(s string, l *Language) {
 	}
 }
 
-// Matches says whether the document whose strings were added matches.
+// Matches reports whether the document whose strings were added matches.
 func (m *Matcher) Matches() bool {
 	if !m.positive || m.negative {
 		return false

@@ -66,7 +66,7 @@ func (l *Language) skip(s string, version int, delimiters bool) int {
 	return len(s)
 }
 
-// delimits says whether r stands between words. In English an apostrophe is
+// delimits reports whether r stands between words. In English an apostrophe is
 // part of a word.
 func (l *Language) delimits(r rune, version int) bool {
 	switch {

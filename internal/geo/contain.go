@@ -2,7 +2,7 @@ package geo
 
 import "github.com/golang/geo/s2"
 
-// Contains says whether o lies within g: every part of o in one part of g.
+// Contains reports whether o lies within g: every part of o in one part of g.
 // Shapes in the plane contain points only. A geometry that cannot be seen in
 // the coordinate system of g lies nowhere, and so does a strict polygon.
 func (g *Geometry) Contains(o *Geometry) bool {
@@ -68,7 +68,7 @@ func (g *Geometry) containsPolygon(p *polygon) bool {
 	return false
 }
 
-// Intersects says whether g and o, both on the sphere, share a point. A circle
+// Intersects reports whether g and o, both on the sphere, share a point. A circle
 // ($centerSphere) intersects nothing, as in the server.
 func (g *Geometry) Intersects(o *Geometry) bool {
 	if o.crs == Strict || !o.Supports(Sphere) {

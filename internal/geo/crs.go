@@ -29,7 +29,7 @@ func badValue(format string, args ...any) error {
 	return mongoerr.New(mongoerr.BadValue, format, args...)
 }
 
-// isObject says whether v is a document or an array.
+// isObject reports whether v is a document or an array.
 func isObject(v bson.Value) bool { return v.Type == bson.TypeDocument || v.Type == bson.TypeArray }
 
 // parseCRS reads the crs of a GeoJSON object.

@@ -71,7 +71,7 @@ func toEdges(p s2.Point, all edged) float64 {
 }
 
 // Distance is how far p is from the nearest point of g, in metres on the sphere
-// and in units of the coordinates in the plane. ok is false where g cannot be
+// and in units of the coordinates in the plane. ok is false if g cannot be
 // seen in the coordinate system of p.
 func (g *Geometry) Distance(p Point) (d float64, ok bool) {
 	if g.crs == Strict || !g.Supports(p.CRS) {

@@ -19,7 +19,7 @@ const (
 const LeastRadius = equatorRadius * (1 - flattening) * (1 - flattening)
 
 // Geodesic is how far p is from the nearest point of g on the ellipsoid of
-// WGS 84, in metres. The edges of g are those on the sphere. ok is false where g
+// WGS 84, in metres. The edges of g are those on the sphere. ok is false if g
 // or p is not on the sphere.
 func (g *Geometry) Geodesic(p Point) (metres float64, ok bool) {
 	if g.crs == Strict || p.CRS == Flat || !g.Supports(p.CRS) {

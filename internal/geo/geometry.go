@@ -72,10 +72,10 @@ var specifiers = map[string]func(bson.Value) (*Geometry, error){
 	},
 }
 
-// isPoint says whether g is one point, of either notation.
+// isPoint reports whether g is one point, of either notation.
 func (g *Geometry) isPoint() bool { return g.kind == typePoint }
 
-// Supports says whether the geometry can be seen in a coordinate system. A
+// Supports reports whether the geometry can be seen in a coordinate system. A
 // legacy point is on the sphere where its numbers are degrees, a GeoJSON point
 // is in the plane too; a strict polygon is also a spherical one.
 func (g *Geometry) Supports(crs CRS) bool {
@@ -101,13 +101,13 @@ func (g *Geometry) InSphere() *Geometry {
 	return &c
 }
 
-// CanContain says whether the geometry has an inside that other geometries can
+// CanContain reports whether the geometry has an inside that other geometries can
 // be within.
 func (g *Geometry) CanContain() bool {
 	return g.flat != nil || g.cap != nil || len(g.polygons) > 0
 }
 
-// IsSimple says whether the geometry is a point, a line or a polygon, which
+// IsSimple reports whether the geometry is a point, a line or a polygon, which
 // every version of the 2dsphere index takes.
 func (g *Geometry) IsSimple() bool {
 	return g.kind == typePoint || g.kind == typeLine || g.kind == typePolygon

@@ -16,7 +16,7 @@ type Point struct {
 	on   s2.Point // on the sphere, where OnSphere
 }
 
-// OnSphere says whether the coordinates are a place on the earth.
+// OnSphere reports whether the coordinates are a place on the earth.
 func (p *Point) OnSphere() bool { return isLngLat(p.X, p.Y) }
 
 // NewPoint makes a legacy point.
@@ -92,7 +92,7 @@ func parseLegacy(v bson.Value, loose bool) (Point, error) {
 	return NewPoint(x, y), nil
 }
 
-// isLegacy says whether v is written as legacy coordinates rather than GeoJSON.
+// isLegacy reports whether v is written as legacy coordinates rather than GeoJSON.
 func isLegacy(v bson.Value) bool {
 	if v.Type == bson.TypeArray {
 		return true
@@ -138,7 +138,7 @@ func ParsePointDistance(v bson.Value) (p Point, distance float64, ok bool) {
 
 func finite(f float64) bool { return !math.IsNaN(f) && !math.IsInf(f, 0) }
 
-// ToSphere is the point on the sphere; ok is false where its coordinates are
+// ToSphere is the point on the sphere; ok is false if its coordinates are
 // none of the earth's.
 func (p Point) ToSphere() (Point, bool) {
 	ok := p.OnSphere()

@@ -42,7 +42,7 @@ func (e edges) crossed(a, b s2.Point) []int {
 	return e.query.Crossings(a, b, e.shape, s2.CrossingTypeAll)
 }
 
-// meets says whether the line crosses or touches one of the edges.
+// meets reports whether the line crosses or touches one of the edges.
 func (l *line) meets(e edges) bool {
 	for i := range l.NumEdges() {
 		if edge := l.Edge(i); len(e.crossed(edge.V0, edge.V1)) > 0 {
@@ -52,13 +52,13 @@ func (l *line) meets(e edges) bool {
 	return false
 }
 
-// covers says whether p lies in the polygon or on its border, give or take the
+// covers reports whether p lies in the polygon or on its border, give or take the
 // size of a leaf cell (about a centimetre).
 func (p *polygon) covers(point s2.Point) bool {
 	return p.ContainsPoint(point) || p.IntersectsCell(s2.CellFromPoint(point))
 }
 
-// coversLine says whether all of the line lies in the polygon: it cuts each
+// coversLine reports whether all of the line lies in the polygon: it cuts each
 // edge of the line where the border crosses it and looks at the pieces.
 func (p *polygon) coversLine(l *line) bool {
 	for _, v := range *l.Polyline {
@@ -86,7 +86,7 @@ func (p *polygon) coversLine(l *line) bool {
 	return true
 }
 
-// meetsLine says whether the line has a point in the polygon.
+// meetsLine reports whether the line has a point in the polygon.
 func (p *polygon) meetsLine(l *line) bool {
 	return slices.ContainsFunc(*l.Polyline, p.covers) || l.meets(p.edges())
 }

@@ -37,7 +37,7 @@ func Check(cond bool, message string) bool {
 	return cond
 }
 
-// Require is Check for a function that can fail: nil where cond holds, else
+// Require is Check for a function that can fail: nil if cond holds, else
 // error 1, InternalError.
 func Require(cond bool, message string) error {
 	if cond {

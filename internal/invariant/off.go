@@ -2,7 +2,7 @@
 
 package invariant
 
-// Enabled says whether a broken assertion panics. Expensive checks stand
+// Enabled reports whether a broken assertion panics. Expensive checks stand
 // behind it: if invariant.Enabled { walk everything }.
 const Enabled = false
 

@@ -39,7 +39,7 @@ type method func(c *scope, v bson.Value, args arguments) goja.Value
 // arguments are those of a call.
 type arguments []goja.Value
 
-// at is the i-th argument, undefined where there is none.
+// at is the i-th argument, undefined if there is none.
 func (a arguments) at(i int) goja.Value {
 	if i < len(a) {
 		return a[i]
@@ -86,7 +86,7 @@ func (b *box) Set(string, goja.Value) bool { return false }
 // Delete refuses to take a property away.
 func (b *box) Delete(name string) bool { return !b.Has(name) }
 
-// Has says whether there is such a property.
+// Has reports whether there is such a property.
 func (b *box) Has(name string) bool { return b.Get(name) != nil }
 
 // Keys returns the names of the properties.

@@ -28,7 +28,7 @@
 // for the process: while a function runs, the heap is looked at every few
 // milliseconds, and a function during which it grows by a third of the memory that
 // was free, or by maxGrowth, is stopped. A function that runs longer than a tick also takes
-// its share of that growth from the budget of all operations, and fails with 146 where there
+// its share of that growth from the budget of all operations, and fails with 146 if there
 // is none. One instruction may allocate before anyone looks, so sums and templates of
 // strings are counted (sums.go), and a function that has made lookAfter bytes looks after
 // its heap itself. The built-in functions that make much of little have bounds of their own (bounds.go),

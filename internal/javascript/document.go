@@ -22,7 +22,7 @@ type document struct {
 // touched is a field that was asked for, set or deleted.
 type touched struct {
 	name     string
-	original bson.Value // Missing where the document has none
+	original bson.Value // Missing if the document has none
 	value    goja.Value
 	set      bool
 	gone     bool
@@ -79,7 +79,7 @@ func (d *document) touch(t touched) {
 	}
 }
 
-// Get returns a field, nil where there is none.
+// Get returns a field, nil if there is none.
 func (d *document) Get(name string) goja.Value {
 	d.check()
 	if i := d.find(name); i >= 0 {
@@ -109,7 +109,7 @@ func (d *document) Set(name string, value goja.Value) bool {
 	return true
 }
 
-// Has says whether there is such a field.
+// Has reports whether there is such a field.
 func (d *document) Has(name string) bool {
 	d.check()
 	if i := d.find(name); i >= 0 {
@@ -152,7 +152,7 @@ func (d *document) Keys() []string {
 	return names
 }
 
-// changed says whether the fields may differ from those of doc: one was set or
+// changed reports whether the fields may differ from those of doc: one was set or
 // deleted, or an object was handed out that can be changed.
 func (d *document) changed() bool {
 	for i := range d.touched {

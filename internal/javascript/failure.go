@@ -13,7 +13,7 @@ import (
 // maxFrames is how many calls an error's trace shows.
 const maxFrames = 20
 
-// isUncatchable says whether err stopped the runtime, so that no function could
+// isUncatchable reports whether err stopped the runtime, so that no function could
 // catch it.
 func isUncatchable(err error) bool {
 	var overflow *goja.StackOverflowError
@@ -75,7 +75,7 @@ func printable(v goja.Value) string {
 	return v.String()
 }
 
-// own is a text property of an object, "" where it is no text.
+// own is a text property of an object, "" if it is no text.
 func own(o *goja.Object, name string) string {
 	if s, ok := o.Get(name).(goja.String); ok {
 		return s.String()

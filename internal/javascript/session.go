@@ -95,7 +95,7 @@ func (s *Session) Emit(ctx context.Context, f *Function, doc bson.Doc) (emitted 
 	return emitted, err
 }
 
-// run runs calls in the scope, which it makes where there is none.
+// run runs calls in the scope, which it makes if there is none.
 func (s *Session) run(ctx context.Context, stored bool, calls func(*scope) error) error {
 	if s.scope == nil || s.scope.broken {
 		s.scope = newScope(s.Engine)

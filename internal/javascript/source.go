@@ -176,7 +176,7 @@ func functionOf(text string) string {
 	return "function() { " + text + "\n}"
 }
 
-// isFunction says whether text is one function, named or not.
+// isFunction reports whether text is one function, named or not.
 func isFunction(text string) bool {
 	head := strings.TrimLeft(text, " \t\r\n\v\f")
 	if !strings.HasPrefix(head, "function") && !strings.HasPrefix(head, "async") && !strings.HasPrefix(head, "/") {

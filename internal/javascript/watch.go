@@ -235,7 +235,7 @@ func readHeap() heapSize {
 	return heapSize{int64(s[0].Value.Uint64()), int64(s[1].Value.Uint64())}
 }
 
-// tooMuch says whether the heap has grown too much since then: what is live by a
+// tooMuch reports whether the heap has grown too much since then: what is live by a
 // third of what was free. A function may allocate faster than collections end, so
 // there is a bound for all objects too, above what garbage comes to (as much as
 // was live), and below half of what was free.

@@ -97,7 +97,7 @@ func (w *writer) number(name string, f float64, original bson.Value) {
 	w.b.Double(name, f)
 }
 
-// fits says whether the value may still grow by that many bytes.
+// fits reports whether the value may still grow by that many bytes.
 func (w *writer) fits(bytes int) error {
 	if n := w.b.Len() + bytes; n > maxResult {
 		return mongoerr.New(mongoerr.Code(17260), "Converting from JavaScript to BSON failed: Object size %d exceeds limit of %d bytes.", n, maxResult)
@@ -173,7 +173,7 @@ func (w *writer) field(name string, d *document, depth int) error {
 	return w.value(name, d.touched[i].value, d.touched[i].original, depth)
 }
 
-// isFixed says whether what is read of a value of that type cannot be changed in
+// isFixed reports whether what is read of a value of that type cannot be changed in
 // a way that shows in BSON.
 func isFixed(t bson.Type) bool {
 	return t != bson.TypeDocument && t != bson.TypeArray && t != bson.TypeDate

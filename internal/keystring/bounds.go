@@ -27,7 +27,7 @@ func AppendMax(dst []byte, t bson.Type, descending bool) []byte {
 
 // Successor returns, in new memory, the smallest key that is greater than every
 // key starting with key: the end of the range of that prefix. It returns nil
-// where there is none, because key is empty or all ff.
+// if there is none, because key is empty or all ff.
 func Successor(key []byte) []byte {
 	for n := len(key); n > 0; n-- {
 		if key[n-1] != 0xff {

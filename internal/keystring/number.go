@@ -41,7 +41,7 @@ func appendDouble(dst []byte, f float64) []byte {
 }
 
 // appendMagnitude writes a number of the size f ≥ 0, which is no integer below
-// 2^63 where more is false; more says that a decimal's rest follows.
+// 2^63 if more is false; more says that a decimal's rest follows.
 func appendMagnitude(dst []byte, f float64, negative, more bool) []byte {
 	var tag byte
 	switch {

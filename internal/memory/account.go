@@ -101,7 +101,7 @@ type Holding struct {
 }
 
 // Hold makes a holding of the account, which may be nil. The context of w ends
-// the wait for the account's first memory; nil where nothing waits.
+// the wait for the account's first memory; nil if nothing waits.
 func (a *Account) Hold(w Waiter) Holding {
 	if a == nil || a.pool == nil {
 		return Holding{}
@@ -112,7 +112,7 @@ func (a *Account) Hold(w Waiter) Holding {
 // Set sets what the holding holds to n bytes. Where it fails, that stays as it
 // was.
 //
-// Errors: 146 where there is no memory, or the cause of the operation's end
+// Errors: 146 if there is no memory, or the cause of the operation's end
 // while it waited.
 func (h *Holding) Set(n int) error {
 	if int64(n) <= h.room || h.account == nil {
@@ -121,7 +121,7 @@ func (h *Holding) Set(n int) error {
 	return h.grow(int64(n), false)
 }
 
-// Spilling is Set for a holder that can spill: it returns false where n bytes
+// Spilling is Set for a holder that can spill: it returns false if n bytes
 // are too many. A small amount (overdraft) is always granted.
 func (h *Holding) Spilling(n int) (bool, error) {
 	if int64(n) <= h.room || h.account == nil {

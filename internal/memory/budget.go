@@ -81,7 +81,7 @@ func (b *Budget) Standing(most int64) int64 {
 	return min(most, b.operations.limit/standingShare)
 }
 
-// Short says whether operations wait for memory, or hold more than there is: whoever
+// Short reports whether operations wait for memory, or hold more than there is: whoever
 // can do with less should. b may be nil.
 func (b *Budget) Short() bool {
 	if b == nil {
@@ -108,7 +108,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	now   PoolStats
-	freed chan struct{} // closed when memory is given back; nil where nobody waits
+	freed chan struct{} // closed when memory is given back; nil if nobody waits
 }
 
 func (p *pool) stats() PoolStats {
@@ -117,7 +117,7 @@ func (p *pool) stats() PoolStats {
 	return p.now
 }
 
-// try takes n bytes, or returns false where there are not enough.
+// try takes n bytes, or returns false if there are not enough.
 func (p *pool) try(n int64) bool {
 	p.mu.Lock()
 	if p.now.Held+n > p.limit {
@@ -164,7 +164,7 @@ func (p *pool) wake() {
 // wait takes n bytes; it waits for them for at most maxWait, or until ctx ends.
 // fits is called, with p.mu held, to check whether they are there.
 //
-// Errors: 146 where there was no memory, or the cause of ctx's end.
+// Errors: 146 if there was no memory, or the cause of ctx's end.
 func (p *pool) wait(ctx context.Context, n int64, fits func() bool) error {
 	if err := p.await(ctx, n, fits); err != nil {
 		return err

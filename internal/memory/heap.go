@@ -51,7 +51,7 @@ func (h *heap) settle(n int64) {
 	}
 }
 
-// fits says whether n more bytes stay below the ceiling, or a collection would
+// fits reports whether n more bytes stay below the ceiling, or a collection would
 // free little.
 func (h *heap) fits(n int64) bool {
 	h.mu.Lock()

@@ -8,7 +8,7 @@ import (
 )
 
 // Machine returns the memory of the machine, or of the control group where that
-// is less, in bytes; 0 where it is not known.
+// is less, in bytes; 0 if it is not known.
 func Machine() int64 {
 	total := int64(math.MaxInt64)
 	if b, err := os.ReadFile("/proc/meminfo"); err == nil {

@@ -21,7 +21,7 @@ func (r *Request) Open(b *Budget) { r.budget = b }
 // at a time may take more than the pool has, so that requests do not all wait
 // for each other half-read.
 //
-// Errors: 146 where there was no memory, or the cause of ctx's end.
+// Errors: 146 if there was no memory, or the cause of ctx's end.
 func (r *Request) Set(ctx context.Context, n int) error {
 	more := int64(n) - r.taken
 	if r.budget == nil || n <= FreeRequest || more <= 0 {
@@ -45,7 +45,7 @@ func (r *Request) Set(ctx context.Context, n int) error {
 	return err
 }
 
-// Wanted says whether others wait for memory of requests.
+// Wanted reports whether others wait for memory of requests.
 func (r *Request) Wanted() bool {
 	return r.budget != nil && r.budget.requests.stats().Waiting > 0
 }

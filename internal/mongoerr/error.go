@@ -69,7 +69,7 @@ func From(err error) *Error {
 	return &Error{Code: InternalError, Message: err.Error()}
 }
 
-// Is says whether err's chain holds an Error of one of the codes.
+// Is reports whether err's chain holds an Error of one of the codes.
 func Is(err error, codes ...Code) bool {
 	var e *Error
 	if !errors.As(err, &e) {

@@ -17,7 +17,7 @@ func (n *Node) EnableAccessControl() {
 	n.Dispatcher.Authorize = n.authorize
 }
 
-// authorize decides whether op's client may run it (code 13 where not). It is
+// authorize decides whether op's client may run it (code 13 if not). It is
 // Dispatcher.Authorize.
 func (n *Node) authorize(ctx context.Context, op *command.Op) (ended func(), err error) {
 	if op.Command.Place == command.WithoutData {

@@ -11,7 +11,7 @@ import (
 
 // insertRun runs the inserts at the beginning of list, where they are into one
 // time-series collection, together, as an insert command does. It returns how
-// many statements it has answered, 0 where they are not such inserts, and
+// many statements it has answered, 0 if they are not such inserts, and
 // whether one failed. i is the index of the first.
 func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed bool, err error) {
 	space := list[0].space

@@ -12,7 +12,7 @@ import (
 // maxViolations is how many duplicate keys an error of collMod lists.
 const maxViolations = 20
 
-// index returns the changed index that collMod names; nil where nothing
+// index returns the changed index that collMod names; nil if nothing
 // changes. Errors: 72, 27, 181, 2, 359.
 func (m *collModification) index(c *catalog.Collection, a *command.Args) (*schema.Index, error) {
 	ix, err := modifiedIndex(c, a)
@@ -77,7 +77,7 @@ func modifiedIndex(c *catalog.Collection, a *command.Args) (*catalog.Index, erro
 	return ix, err
 }
 
-// hasTTL says whether collMod changes the TTL of an index.
+// hasTTL reports whether collMod changes the TTL of an index.
 func hasTTL(a *command.Args) bool { return !a.Value("expireAfterSeconds").IsNullish() }
 
 // noTTL, for expireAfterSeconds, makes a plain index of a TTL index.
@@ -173,7 +173,7 @@ func storageEngineOf(ix *catalog.Index) bson.Doc {
 	return nil
 }
 
-// optional is a document as a value, Missing where it is nil.
+// optional is a document as a value, Missing if it is nil.
 func optional(d bson.Doc) bson.Value {
 	if d == nil {
 		return bson.Value{}

@@ -103,7 +103,7 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// checkSame says whether a `create` asks for exactly what exists: error 48
+// checkSame reports whether a `create` asks for exactly what exists: error 48
 // where it does not.
 func checkSame(c *catalog.Collection, o *schema.Options) error {
 	existing, wanted := c.Options, o.Doc()

@@ -16,7 +16,7 @@ var (
 
 // defaultConcerns are the concerns of clients that give none. Immutable.
 type defaultConcerns struct {
-	stored  bson.Doc              // nil where none was set
+	stored  bson.Doc              // nil if none was set
 	write   *command.WriteConcern // nil: the implicit one
 	changes int64                 // of the set's topology, when they were read
 }

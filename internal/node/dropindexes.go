@@ -137,7 +137,7 @@ func droppable(c *catalog.Collection, ix *catalog.Index) error {
 }
 
 // findByKey finds the one index with a key pattern. Errors: 27 with the message
-// missing, 181 where there are several.
+// missing, 181 if there are several.
 func findByKey(c *catalog.Collection, key bson.Doc, missing string) (*catalog.Index, error) {
 	var found []*catalog.Index
 	for _, ix := range c.Indexes() {

@@ -52,7 +52,7 @@ func takeDryRun(specs []bson.Doc) (dry bool, err error) {
 	return dry, nil
 }
 
-// dryRunIndexes answers a createIndexes that is a dry run; c is nil where there
+// dryRunIndexes answers a createIndexes that is a dry run; c is nil if there
 // is no collection.
 func (n *Node) dryRunIndexes(ctx context.Context, op *command.Op, c *catalog.Collection, specs []bson.Doc) error {
 	settings, count := &schema.Options{ExpireAfterSeconds: schema.NoExpiry}, 0
@@ -120,7 +120,7 @@ func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.
 	return nil
 }
 
-// asksDryRun says whether a collMod is a dry run of expiry.
+// asksDryRun reports whether a collMod is a dry run of expiry.
 func asksDryRun(a *command.Args) bool {
 	index, ok := a.Struct("index")
 	return schema.AsksDryRun(a.Doc("storageEngine")) || ok && schema.AsksDryRun(index.Doc("storageEngine"))

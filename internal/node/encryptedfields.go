@@ -63,7 +63,7 @@ func checkEncryptedFields(config command.Args) error {
 	return checkEncryptedPaths(fields)
 }
 
-// isStateCollection says whether name is that of a state collection of
+// isStateCollection reports whether name is that of a state collection of
 // queryable encryption.
 func isStateCollection(name string) bool {
 	return strings.HasPrefix(name, "enxcol_.") &&

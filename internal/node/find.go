@@ -100,12 +100,12 @@ func (n *Node) findQuery(m *statementMemory, op *command.Op, a *command.Args, fi
 	return q, q.checkMeta(q.Projection)
 }
 
-// hintsIndex says whether a hint names an index, and not $natural.
+// hintsIndex reports whether a hint names an index, and not $natural.
 func hintsIndex(hint bson.Value) bool {
 	return !hint.IsMissing() && (hint.Type != bson.TypeDocument || !hint.Doc().IsEmpty() && !hint.Doc().Has("$natural"))
 }
 
-// sameNames says whether two documents have the same fields in the same order.
+// sameNames reports whether two documents have the same fields in the same order.
 func sameNames(a, b bson.Doc) bool {
 	var names []string
 	for name := range a.All() {

@@ -125,7 +125,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 }
 
 // modifiedBefore repeats the answer of an earlier attempt, where there was one.
-// Errors: 40609 where that executed something else.
+// Errors: 40609 if that executed something else.
 func (a *attempt) modifiedBefore(op *command.Op) (before bool, err error) {
 	run, ok, err := a.executed(0)
 	if !ok || err != nil {

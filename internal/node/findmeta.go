@@ -45,7 +45,7 @@ func (q *query) checkMeta(p *project.Projection) error {
 	return nil
 }
 
-// searchesNear says whether a conjunct of n is a $near.
+// searchesNear reports whether a conjunct of n is a $near.
 func searchesNear(n match.Node) bool {
 	for _, c := range match.Conjuncts(n) {
 		if _, ok := c.(*match.GeoNear); ok {

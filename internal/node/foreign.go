@@ -46,7 +46,7 @@ func (s *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable b
 	return false, missing
 }
 
-// sameFields says whether the fields of an index are those of on.
+// sameFields reports whether the fields of an index are those of on.
 func sameFields(ix *catalog.Index, on []string) bool {
 	if len(ix.Parts) != len(on) {
 		return false

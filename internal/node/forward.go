@@ -12,7 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// forwards says whether an aggregate has to run on the primary though a driver sends it
+// forwards reports whether an aggregate has to run on the primary though a driver sends it
 // here: it writes ($out, $merge), and this member is a secondary. With access control
 // this member cannot log in at the primary: then it runs here, and its first write fails
 // with 10107.
@@ -34,7 +34,7 @@ func (n *Node) forwards(op *command.Op) bool {
 var forwardedArguments = map[string]bool{"$db": true, "$readPreference": true, "$clusterTime": true, "lsid": true}
 
 // forward runs op's command on the primary, and returns its reply once this member has
-// what the primary has written. Errors: the primary's, 10107 where there is none.
+// what the primary has written. Errors: the primary's, 10107 if there is none.
 func (n *Node) forward(ctx context.Context, op *command.Op) error {
 	m := n.Dispatcher.Member
 	st := m.State()

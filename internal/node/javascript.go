@@ -35,7 +35,7 @@ func (n *Node) javascriptEngine() string {
 }
 
 // javascriptIn returns what all JavaScript of one operation on a database
-// shares; nil where JavaScript is off.
+// shares; nil if JavaScript is off.
 func (n *Node) javascriptIn(m *statementMemory, db string) *javascript.Session {
 	if n.JavaScript == nil {
 		return nil

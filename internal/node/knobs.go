@@ -36,12 +36,12 @@ func (n *Node) timestamp() uint64 {
 	}
 }
 
-// keepsZeroTimestamps says whether a write command asks for Timestamp(0, 0) to
+// keepsZeroTimestamps reports whether a write command asks for Timestamp(0, 0) to
 // be stored unchanged: mongorestore and mongoimport do.
 func keepsZeroTimestamps(a *command.Args) bool { return a.Bool("bypassEmptyTsReplacement") }
 
 // stamp returns the function that makes the values for Timestamp(0, 0) in what
-// a command inserts; nil where they are stored unchanged.
+// a command inserts; nil if they are stored unchanged.
 func (n *Node) stamp(a *command.Args) func() uint64 {
 	if keepsZeroTimestamps(a) {
 		return nil

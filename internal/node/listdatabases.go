@@ -93,7 +93,7 @@ func listFilter(filter bson.Doc) (*match.Filter, error) {
 	})
 }
 
-// emptyDatabase says whether a database has nothing at all; the server's own
+// emptyDatabase reports whether a database has nothing at all; the server's own
 // ones always have something.
 func (n *Node) emptyDatabase(name string) bool {
 	return !slices.Contains(ownDatabases, name) && len(n.Catalog.Collections(name)) == 0

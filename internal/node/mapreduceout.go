@@ -99,7 +99,7 @@ func onlyTrue(d bson.Doc, name string, known *int) (given bool, err error) {
 	return true, nil
 }
 
-// stage returns the stage that writes the results, "" where they are returned
+// stage returns the stage that writes the results, "" if they are returned
 // in the reply.
 func (o *mapReduceOut) stage(m *mapReduction) (name string, arg bson.Value) {
 	if o.mode == "" {

@@ -23,7 +23,7 @@ const (
 )
 
 // sealedBuckets returns the collection of a time-series collection's buckets,
-// after sealing all its measurements; nil where ns is not one.
+// after sealing all its measurements; nil if ns is not one.
 func (n *Node) sealedBuckets(ns schema.Namespace) (*catalog.Collection, error) {
 	c := n.bucketsOf(ns)
 	if c == nil {
@@ -79,7 +79,7 @@ type measurementBatch struct {
 	c        *catalog.Collection
 	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
-	try      *attempt // nil where they are not part of a retryable write
+	try      *attempt // nil if they are not part of a retryable write
 	ms       []timeseries.Measurement
 	memory   []byte // for the next ones, after those that are kept
 	coming   int    // bytes of documents that are known to follow

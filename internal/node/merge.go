@@ -61,7 +61,7 @@ func (t *merging) use(ctx context.Context, c *catalog.Collection) {
 	t.c, t.check = c, t.w.n.validator(ctx, c, t.w.bypass())
 }
 
-// bypass says whether the command bypasses validators.
+// bypass reports whether the command bypasses validators.
 func (w *world) bypass() bool {
 	return (w.op.Name == "aggregate" || w.op.Name == "mapReduce") && w.op.Args.Bool("bypassDocumentValidation")
 }

@@ -21,7 +21,7 @@ type Node struct {
 	Log        *slog.Logger
 	Catalog    *catalog.Catalog
 	Exec       *exec.Executor
-	// JavaScript runs the functions of clients; nil where the server runs none.
+	// JavaScript runs the functions of clients; nil if the server runs none.
 	JavaScript *javascript.Engine
 	// Key is what the members of the set or the cluster share; "" for none.
 	Key string
@@ -29,7 +29,7 @@ type Node struct {
 	Process process.Process
 	// ConfigServer says that the node is one of the config servers of a cluster.
 	ConfigServer bool
-	// Expiry describes expiry rules; nil where no monitor applies them.
+	// Expiry describes expiry rules; nil if no monitor applies them.
 	Expiry ExpiryReport
 
 	knobs      *knobs

@@ -44,7 +44,7 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 	return t, nil
 }
 
-// checkOut says whether an $out may replace old, which is nil where there is
+// checkOut reports whether an $out may replace old, which is nil if there is
 // nothing.
 func checkOut(ns schema.Namespace, old *catalog.Collection, o *pipeline.Out) error {
 	switch {

@@ -97,7 +97,7 @@ func (n *Node) shapeQuery(op *command.Op, c *catalog.Collection, a *command.Args
 	return q, err
 }
 
-// optionalShape returns the query that the arguments name; nil where they name
+// optionalShape returns the query that the arguments name; nil if they name
 // none.
 func (n *Node) optionalShape(op *command.Op, c *catalog.Collection) (*plan.Query, error) {
 	a := &op.Args

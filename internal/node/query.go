@@ -18,7 +18,7 @@ import (
 // query is a statement's query with the context in which it is parsed.
 type query struct {
 	*exec.Query
-	coll *catalog.Collection // nil where there is none
+	coll *catalog.Collection // nil if there is none
 	scope
 }
 
@@ -33,7 +33,7 @@ type scope struct {
 	collation bson.Doc
 }
 
-// collection resolves the collection of a command, nil where there is none.
+// collection resolves the collection of a command, nil if there is none.
 // Views are refused with 166.
 func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 	if op.HasUUID {

@@ -119,7 +119,7 @@ func renamable(ns schema.Namespace) error {
 	return nil
 }
 
-// renameSource finds the collection to rename; nil where there is none.
+// renameSource finds the collection to rename; nil if there is none.
 func (n *Node) renameSource(from schema.Namespace, op *command.Op) (*catalog.Collection, error) {
 	c := n.Catalog.Lookup(from)
 	if err := n.checkUUID(from.DB, from.Coll, c, op.Args.Value("collectionUUID")); err != nil {

@@ -50,7 +50,7 @@ func (q *query) resume(a *command.Args) error {
 	return nil
 }
 
-// isForward says whether d is {$natural: 1}.
+// isForward reports whether d is {$natural: 1}.
 func isForward(d bson.Doc) bool {
 	name, v := d.First()
 	return d.Len() == 1 && name == "$natural" && v.IsNumber() && bson.ToDouble(v) == 1

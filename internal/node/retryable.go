@@ -16,7 +16,7 @@ import (
 // send again: what an earlier attempt has executed is answered from its record.
 // (Manual: "Retryable Writes".)
 type attempt struct {
-	x       *catalog.Execution // nil where the command is not retryable
+	x       *catalog.Execution // nil if the command is not retryable
 	op      *command.Op
 	numbers bson.Doc // stmtIds, nil for none
 	first   int32    // the number of the first statement, where numbers is nil
@@ -76,7 +76,7 @@ func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, o
 	return run, false, a.op.FailStatement()
 }
 
-// has says whether an earlier attempt may have executed the i-th statement.
+// has reports whether an earlier attempt may have executed the i-th statement.
 func (a *attempt) has(i int) bool {
 	if a.x == nil {
 		return false
@@ -133,8 +133,8 @@ func (a *attempt) write(b *bson.Builder) {
 }
 
 // updateBefore returns what an earlier attempt did for the i-th statement, an
-// update, as Writer reports it; false where it has to be executed now. Errors:
-// 40638 where that attempt executed something else.
+// update, as Writer reports it; false if it has to be executed now. Errors:
+// 40638 if that attempt executed something else.
 func (a *attempt) updateBefore(i int) (out *exec.Written, before bool, err error) {
 	run, ok, err := a.executed(i, retryable.Updated, retryable.Upserted)
 	if !ok || err != nil {
@@ -166,7 +166,7 @@ func otherBefore(code mongoerr.Code, name string, run *retryable.Run) error {
 	return mongoerr.New(code, "%s retry request is not compatible with previous write in the transaction of type: %s", name, kind)
 }
 
-// endsAttempt says whether a statement's error ends the whole command: the operation was
+// endsAttempt reports whether a statement's error ends the whole command: the operation was
 // interrupted, or this member is no longer primary, and the client tries again elsewhere.
 func endsAttempt(err error) bool {
 	switch mongoerr.From(err).Code {

@@ -59,7 +59,7 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 	return nil
 }
 
-// newDefault returns the new default: what the client gives, nil where that is
+// newDefault returns the new default: what the client gives, nil if that is
 // empty, and the old one where it gives none.
 func newDefault(a *command.Args, old *defaultConcerns, name string, check func(bson.Doc) error) (bson.Doc, error) {
 	if !a.Has(name) {

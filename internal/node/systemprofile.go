@@ -15,7 +15,7 @@ import (
 const profileCollectionSize = 1 << 20
 
 // writeProfile adds an entry to the database's system.profile, and creates the
-// collection where there is none.
+// collection if there is none.
 func (n *Node) writeProfile(ctx context.Context, db string, entry bson.Doc) error {
 	if n.Catalog == nil || n.Dispatcher.Gate.Locks() > 0 || entry.Lookup("command").Doc().Has("dropDatabase") {
 		return nil

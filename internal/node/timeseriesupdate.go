@@ -37,7 +37,7 @@ func checkTimeseriesUpdate(c *catalog.Collection, u *exec.Update, modification b
 	return modifiesOnlyMeta(modification.Doc(), o)
 }
 
-// onlyMeta says whether a filter uses only the metaField.
+// onlyMeta reports whether a filter uses only the metaField.
 func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
 	for _, n := range match.Conjuncts(f.Root()) {
 		if s, ok := n.(*match.JSONSchema); ok {
@@ -54,7 +54,7 @@ func onlyMeta(f *match.Filter, o *schema.Timeseries) bool {
 	return true
 }
 
-// schemaOnMeta says whether a $jsonSchema requires and describes only the
+// schemaOnMeta reports whether a $jsonSchema requires and describes only the
 // metaField.
 func schemaOnMeta(s bson.Doc, o *schema.Timeseries) bool {
 	for keyword, v := range s.All() {

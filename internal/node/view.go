@@ -36,7 +36,7 @@ func (n *Node) resolveView(ns schema.Namespace, list []bson.Value) (schema.Names
 	return ns, list, collation, nil
 }
 
-// startsWith says whether the first stage of a pipeline is the one named.
+// startsWith reports whether the first stage of a pipeline is the one named.
 func startsWith(list []bson.Value, stage string) bool {
 	if len(list) == 0 || list[0].Type != bson.TypeDocument {
 		return false
@@ -108,7 +108,7 @@ func findStages(a *command.Args) (stages, error) {
 	return list, nil
 }
 
-// findOnView answers a find on a view; it returns false where the namespace is
+// findOnView answers a find on a view; it returns false if the namespace is
 // not a view.
 func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 	if n.view(op) == nil {

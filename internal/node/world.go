@@ -16,7 +16,7 @@ type world struct {
 	n    *Node
 	op   *command.Op
 	ns   schema.Namespace
-	coll *catalog.Collection // nil where there is none
+	coll *catalog.Collection // nil if there is none
 	// query has how the pipeline reads: collation and limits.
 	query *query
 }

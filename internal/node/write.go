@@ -66,7 +66,7 @@ func (n *Node) newWriter(op *command.Op) *exec.Writer {
 // an insert.
 type checker func(old, doc bson.Doc) error
 
-// validator returns the checker of a collection, or nil where everything is
+// validator returns the checker of a collection, or nil if everything is
 // valid.
 func (n *Node) validator(ctx context.Context, c *catalog.Collection, bypass bool) checker {
 	if c == nil || bypass || c.Settings.Validation == nil {
@@ -149,7 +149,7 @@ func tally(st *command.Stats, w *exec.Written) {
 }
 
 // noteStatement logs and profiles a statement of an update or a delete,
-// which began at start; w is nil where nothing ran.
+// which began at start; w is nil if nothing ran.
 func noteStatement(ctx context.Context, op *command.Op, kind command.OpKind, start time.Time, w *exec.Written, err error, describe func(b *bson.Builder)) {
 	op.NoteStatement(ctx, kind, start, err, func(s *command.Statement) {
 		b := new(bson.Builder)

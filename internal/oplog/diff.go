@@ -17,7 +17,7 @@ import (
 // Of an array: a: true, l: its new length where it is shorter, and for each element
 // that differs u… its value or s… a delta, where … is its index.
 
-// Diff returns the delta that turns old into doc. ok is false where no delta can
+// Diff returns the delta that turns old into doc. ok is false if no delta can
 // express it: a document has two fields with the same name.
 func Diff(old, doc bson.Doc) (diff bson.Doc, ok bool) {
 	was, is := fieldsOf(old), fieldsOf(doc)
@@ -85,7 +85,7 @@ func fieldsOf(d bson.Doc) (all []field) {
 	return all
 }
 
-// repeats says whether two fields have the same name.
+// repeats reports whether two fields have the same name.
 func repeats(fields []field) bool {
 	const few = 16 // pairs are compared
 	if len(fields) <= few {
@@ -129,7 +129,7 @@ func compare(name string, old, value bson.Value) change {
 	return c
 }
 
-// diffArray returns the delta of an array; nil where the whole array takes less space.
+// diffArray returns the delta of an array; nil if the whole array takes less space.
 // An array that only grows at its end, or only shrinks, always has a delta: readers
 // expect $push and $pop in this form.
 func diffArray(old, array bson.Doc) bson.Doc {

@@ -49,7 +49,7 @@ func behind(s string, m []int) int {
 	return from
 }
 
-// forgets says whether a match does not depend on what is in front of the place
+// forgets reports whether a match does not depend on what is in front of the place
 // where the search begins.
 func (r *Regexp) forgets() bool {
 	tree, err := parseGo(r.fast.String())

@@ -92,10 +92,10 @@ func (t *translator) class() bool {
 	return true
 }
 
-// folds says whether upper and lower case may matter to what is written with r.
+// folds reports whether upper and lower case may matter to what is written with r.
 func folds(r rune) bool { return r >= utf8.RuneSelf || isAlnum(r) && r > '9' }
 
-// classItem translates one thing inside brackets, and says whether it is a set
+// classItem translates one thing inside brackets, and reports whether it is a set
 // of characters; no range goes on with what follows one, or the opening.
 func (t *translator) classItem(alone bool) (set, ok bool) {
 	switch c := t.in[t.at]; {

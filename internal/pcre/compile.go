@@ -33,7 +33,7 @@ type Regexp struct {
 	pattern string
 	options uint32
 	groups  int
-	fast    *regexp.Regexp // nil where only PCRE2 can
+	fast    *regexp.Regexp // nil if only PCRE2 can
 	exact   bool           // fast's positions are PCRE2's, not only its yes and no
 
 	once sync.Once
@@ -69,7 +69,7 @@ var optionBits = map[rune]uint32{
 	'i': lib.DPCRE2_CASELESS, 'm': lib.DPCRE2_MULTILINE, 's': lib.DPCRE2_DOTALL, 'x': lib.DPCRE2_EXTENDED, 'u': lib.DPCRE2_UTF,
 }
 
-// ValidOption says whether c is a flag that $options takes.
+// ValidOption reports whether c is a flag that $options takes.
 func ValidOption(c rune) bool { return strings.ContainsRune("imsxu", c) }
 
 // backtracking compiles the pattern for PCRE2's matcher: with a call before
@@ -90,7 +90,7 @@ func (r *Regexp) backtracking() error {
 // Groups is the number of capture groups.
 func (r *Regexp) Groups() int { return r.groups }
 
-// Match says whether the pattern matches somewhere in s. Now and then a long
+// Match reports whether the pattern matches somewhere in s. Now and then a long
 // match calls check, which may be nil, and ends with its error; other errors
 // are MatchErrors.
 func (r *Regexp) Match(s string, check func() error) (bool, error) {

@@ -7,7 +7,7 @@ import (
 
 func parseGo(source string) (*syntax.Regexp, error) { return syntax.Parse(source, syntax.Perl) }
 
-// compileGo compiles a translated pattern, nil where Go's engine cannot do what
+// compileGo compiles a translated pattern, nil if Go's engine cannot do what
 // PCRE2 does. A $ outside multi-line mode also matches in front of a newline
 // that ends the text; where nothing follows the $, taking the newline into the
 // match is the same for yes and no, which exact tells. A ^ in multi-line mode
@@ -58,7 +58,7 @@ func widenDollars(re *syntax.Regexp, tail bool) (n int, ok bool) {
 	return n, true
 }
 
-// ahead says whether each ^ of multi-line mode is followed by a character;
+// ahead reports whether each ^ of multi-line mode is followed by a character;
 // behind is the least number of them that follow re.
 func ahead(re *syntax.Regexp, behind int) bool {
 	switch re.Op {
@@ -105,7 +105,7 @@ func least(re *syntax.Regexp) (n int) {
 	return n
 }
 
-// emptyTurns says whether re repeats what may match nothing: the engines end
+// emptyTurns reports whether re repeats what may match nothing: the engines end
 // such loops in different ways.
 func emptyTurns(re *syntax.Regexp) bool {
 	switch re.Op {

@@ -9,7 +9,7 @@ import (
 // flags are the modes a pattern is read in; (?…) changes them.
 type flags struct{ caseless, multiline, dotall, extended bool }
 
-// set changes the flag that letter stands for, and says whether there is one.
+// set changes the flag that letter stands for, and reports whether there is one.
 func (f *flags) set(letter rune, on bool) bool {
 	switch letter {
 	case 'i':
@@ -82,7 +82,7 @@ func translate(pattern, options string) (source string, ok bool) {
 	return t.out.String(), len(t.open) == 0
 }
 
-// item translates what comes next, and says whether Go's regexp has it.
+// item translates what comes next, and reports whether Go's regexp has it.
 func (t *translator) item() bool {
 	c := t.in[t.at]
 	wasRepeat := t.repeat

@@ -45,7 +45,7 @@ func ClientMetadata(op *command.Op) error {
 	return nil
 }
 
-// applicationName reads client.application.name, "" where there is none.
+// applicationName reads client.application.name, "" if there is none.
 func applicationName(d bson.Doc) (string, error) {
 	app := d.Lookup("application")
 	if app.IsMissing() {

@@ -80,7 +80,7 @@ func memoryLimit(memory int64) int64 {
 	return memory
 }
 
-// firstLine reads the first line of a file, "" where there is none.
+// firstLine reads the first line of a file, "" if there is none.
 func firstLine(file string) string {
 	text, err := os.ReadFile(file)
 	if err != nil {

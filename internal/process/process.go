@@ -38,7 +38,7 @@ type Process struct {
 	Parsed bson.Doc
 	// Host is "name:port".
 	Host string
-	// DBPath is the directory of the data; "" where there is none.
+	// DBPath is the directory of the data; "" if there is none.
 	DBPath string
 	// Log is the server's log.
 	Log ServerLog
@@ -56,7 +56,7 @@ type Process struct {
 	PauseIdleCompaction  func(ctx context.Context) error
 	ResumeIdleCompaction func()
 	// Shutdown asks the process to stop and returns at once. yields says that another
-	// member of its set may take over first; false where that was tried already.
+	// member of its set may take over first; false if that was tried already.
 	Shutdown func(yields bool)
 	// LocalhostOnly says that only a client on this machine may shut the server down. It
 	// is set without access control.

@@ -105,7 +105,7 @@ func (g *Group) failWaits(err error) {
 	}
 }
 
-// has says whether a member's machine holds an entry, as far as this member knows.
+// has reports whether a member's machine holds an entry, as far as this member knows.
 func (g *Group) has(m MemberConfig, index uint64) bool {
 	if m.Raft == g.ID {
 		return g.applied.Index >= index
@@ -160,7 +160,7 @@ func (c *Config) mode(name string) *Mode {
 	return nil
 }
 
-// modeMet says whether members with as many different values of each tag as the mode
+// modeMet reports whether members with as many different values of each tag as the mode
 // asks for hold an entry. A mode that was removed is met when all members have the
 // entry.
 func (g *Group) modeMet(name string, index uint64) bool {
@@ -171,7 +171,7 @@ func (g *Group) modeMet(name string, index uint64) bool {
 	return g.tagsMet(mode.Tags, index)
 }
 
-// tagged says whether members with enough different values of each tag exist.
+// tagged reports whether members with enough different values of each tag exist.
 func (c *Config) tagged(tags []ModeTag) bool {
 	return !slices.ContainsFunc(tags, func(t ModeTag) bool { return c.values(t.Key) < t.Count })
 }

@@ -70,10 +70,10 @@ type ModeTag struct {
 	Count int
 }
 
-// Voter says whether the member counts for elections and majorities now.
+// Voter reports whether the member counts for elections and majorities now.
 func (m MemberConfig) Voter() bool { return m.Votes > 0 && !m.Joining }
 
-// Electable says whether the member may become primary.
+// Electable reports whether the member may become primary.
 func (m MemberConfig) Electable() bool { return m.Voter() && m.Priority > 0 }
 
 // Member returns the member with a raft id, or nil.
@@ -249,7 +249,7 @@ func (c *Config) Next(d *Config) error {
 	return d.Validate()
 }
 
-// replaced says whether a new member of d takes the place of one of c that has lost its
+// replaced reports whether a new member of d takes the place of one of c that has lost its
 // data: the same _id and host, and another raft id.
 func (c *Config) replaced(d *Config, m *MemberConfig) bool {
 	old := c.at(m.Host)

@@ -68,7 +68,7 @@ func (d *door) leave(v *visit) {
 }
 
 // close keeps operations out, ends those inside, and waits for them to leave; it
-// returns false where some have not left in time.
+// returns false if some have not left in time.
 func (d *door) close(within time.Duration) bool {
 	d.mu.Lock()
 	if d.opened == nil {
@@ -104,7 +104,7 @@ func (d *door) open() {
 	}
 }
 
-// closed says whether operations are kept out.
+// closed reports whether operations are kept out.
 func (d *door) closed() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -44,7 +44,7 @@ type entry struct {
 	term    uint64 // in which it was evaluated (invariant own-term)
 	time    Timestamp
 	payload []byte
-	// room is entryHead bytes for the header, and the payload; nil where encode must
+	// room is entryHead bytes for the header, and the payload; nil if encode must
 	// allocate it.
 	room []byte
 }

@@ -132,7 +132,7 @@ type seams struct {
 	stale func(evaluated, proposed uint64) bool
 	// early says that a message may leave before what it promises is on disk.
 	early func(r Role, m *raftpb.Message) bool
-	// resort says whether a member that does not stand for election may lead as the last
+	// resort reports whether a member that does not stand for election may lead as the last
 	// resort.
 	resort func() bool
 }
@@ -270,7 +270,7 @@ func (g *Group) tellAll() {
 	}
 }
 
-// mayCampaign says whether the member may stand for election now.
+// mayCampaign reports whether the member may stand for election now.
 func (g *Group) mayCampaign() bool { return g.isElectable() && g.ticks >= g.frozen }
 
 // Step handles a frame from another member: its report, and a message where m is not
@@ -424,7 +424,7 @@ func (g *Group) ReportSnapshot(id uint64, ok bool) {
 	g.rn.ReportSnapshot(id, status)
 }
 
-// setPrimary says whether the member serves as primary.
+// setPrimary reports whether the member serves as primary.
 func (g *Group) setPrimary(is bool) {
 	if g.primary == is {
 		return

@@ -65,8 +65,8 @@ func (m *Member) StepDown(ctx context.Context, period, catchUp time.Duration, fo
 	}
 }
 
-// StepUp makes the member stand for election, and returns when it takes writes. Errors:
-// 125 where it may not, or was not elected.
+// StepUp makes the member stand for election, and returns when it accepts writes. Errors:
+// 125 if it may not, or was not elected.
 func (m *Member) StepUp(ctx context.Context) error {
 	if err := m.replica.Do(ctx, (*Group).StepUp); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (m *Member) Freeze(ctx context.Context, d time.Duration) error {
 
 // Maintenance begins or ends maintenance mode, in which the member serves no clients
 // and keeps following the set. It must be ended as often as it was begun. Errors: 95 on
-// a primary, 96 where it has not begun.
+// a primary, 96 if it has not begun.
 func (m *Member) Maintenance(on bool) error {
 	if m.replica.State().Role == Leader {
 		return mongoerr.New(mongoerr.NotSecondary, "primaries can't modify maintenance mode")

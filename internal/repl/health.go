@@ -18,7 +18,7 @@ type Health struct {
 	Applied Position
 	// Version and Term are those of the member's configuration.
 	Version, Term int64
-	Elected       Timestamp     // when it began to take writes; 0 where it does not
+	Elected       Timestamp     // when it began to accept writes; 0 if it does not
 	Up            time.Duration // since it was opened
 	Ping          time.Duration // how long the question and the answer took
 }

@@ -16,16 +16,16 @@ import (
 // for one of them to the other: a member of a set tells its own only to those who know
 // the set's id.
 type Identity struct {
-	Raft uint64   // of its data directory; 0 where it does not tell
+	Raft uint64   // of its data directory; 0 if it does not tell
 	Set  string   // "" where it is in none
-	ID   [12]byte // of that set; zero where it does not tell
+	ID   [12]byte // of that set; zero if it does not tell
 	Name string   // of the set that the process was started for; "" for any
 	// HasData says that it has data, which a set's data would replace.
 	HasData bool
 }
 
 // Identify asks the process at a host for its member of a group. of is the id of the
-// asking member's set. Errors: 74 where there is none, or it cannot be reached.
+// asking member's set. Errors: 74 if there is none, or it cannot be reached.
 func (n *Network) Identify(ctx context.Context, host string, group Number, of [12]byte) (Identity, error) {
 	d, err := n.identify(ctx, host, group, of)
 	if err != nil {

@@ -62,7 +62,7 @@ type StateAt struct {
 // Close releases the reference.
 func (s *StateAt) Close() { _ = s.Snapshot.Close() }
 
-// Check says whether the state may still be read. Error 239 once the window of history
+// Check reports whether the state may still be read. Error 239 once the window of history
 // is over.
 func (s *StateAt) Check() error {
 	if h := s.kept.window(); h > 0 && time.Since(s.taken) > h {
@@ -85,7 +85,7 @@ func (k *KeptStates) window() time.Duration { return time.Duration(k.history.Loa
 func (m *Member) KeptStates() *KeptStates { return &m.kept }
 
 // StateAt returns the state of the member's store at a cluster time, which is not above
-// what it has applied (WaitTime); 0 stands for the newest state. Errors: 239 where that
+// what it has applied (WaitTime); 0 stands for the newest state. Errors: 239 if that
 // state is no longer kept.
 func (m *Member) StateAt(t Timestamp) (*StateAt, error) {
 	k := &m.kept
@@ -217,7 +217,7 @@ func (s *keptState) place(group Number) (err error) {
 	return nil
 }
 
-// holds says whether the state is the one at a cluster time: no effect lies
+// holds reports whether the state is the one at a cluster time: no effect lies
 // between.
 func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 	if t < s.from {

@@ -18,7 +18,7 @@ import (
 // replaced (docs/rfcs/0016-replication-engine.md). Its owner is the group's
 // goroutine.
 type Log interface {
-	// HardState returns what Append stored last; nil where there is none. It belongs to
+	// HardState returns what Append stored last; nil if there is none. It belongs to
 	// this member alone, like its vote (invariant own-vote).
 	HardState() *raftpb.HardState
 	// Base is the position of the last entry that was truncated; its time may be that
@@ -254,7 +254,7 @@ func (l *EngineLog) bytesUpTo(index uint64) (n uint64, err error) {
 func (l *EngineLog) Bytes() uint64 { return l.upToLast - l.upToBase }
 
 // Excess returns the index of the last entry that is not needed for a log of that many
-// bytes with all entries since a time; Base's index where there is none.
+// bytes with all entries since a time; Base's index if there is none.
 func (l *EngineLog) Excess(bytes uint64, since Timestamp) (uint64, error) {
 	var failed error
 	n := sort.Search(int(l.last-l.base.Index), func(i int) bool {
@@ -411,7 +411,7 @@ func (c *logCache) get(index uint64) *raftpb.Entry {
 	return c.entries[index-c.entries[0].GetIndex()]
 }
 
-// slice returns entries as Log.Entries does; nil where it does not have them all.
+// slice returns entries as Log.Entries does; nil if it does not have them all.
 func (c *logCache) slice(lo, hi, maxBytes uint64) (out []*raftpb.Entry) {
 	if lo >= hi || c.get(lo) == nil || c.get(hi-1) == nil {
 		return nil

@@ -9,7 +9,7 @@ import (
 // group's goroutine.
 type Machine interface {
 	// Applied returns the index of the last entry that the machine holds, and the state
-	// of the group that was stored last; 0 where there is none yet.
+	// of the group that was stored last; 0 if there is none yet.
 	Applied() (index uint64, state []byte, err error)
 	// Apply makes an entry's change visible and stores its index in one atomic step
 	// (invariant one-step). An error is fatal: a member cannot reject what the set has

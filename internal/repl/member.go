@@ -74,7 +74,7 @@ type Member struct {
 }
 
 // OpenMember opens the data of a member and starts it: in its set or, where the data
-// belongs to none, waiting to be added to one. Errors: 93 where the data belongs to a
+// belongs to none, waiting to be added to one. Errors: 93 if the data belongs to a
 // set with another name; those of the disk.
 func OpenMember(o MemberOptions) (_ *Member, err error) {
 	if o.Log == nil {
@@ -209,7 +209,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 func (m *Member) ReadIndex(ctx context.Context) error { return m.replica.ReadIndex(ctx) }
 
 // WaitConcern waits until the members that a concern asks for hold an entry that this
-// member has committed. Errors: 100 and 79 where the set cannot meet it, ErrSteppedDown,
+// member has committed. Errors: 100 and 79 if the set cannot meet it, ErrSteppedDown,
 // the cause of ctx's end.
 func (m *Member) WaitConcern(ctx context.Context, at Position, c Concern) error {
 	return m.replica.WaitConcern(ctx, at, c)
@@ -318,7 +318,7 @@ func (m *Member) lead(ctx context.Context) {
 	}
 }
 
-// stepUp prepares the catalog for being primary; then the member takes writes. Where
+// stepUp prepares the catalog for being primary; then the member accepts writes. Where
 // that fails, another member must step up.
 func (m *Member) stepUp(ctx context.Context, term uint64) {
 	ctx, leave, err := m.door.enter(ctx)

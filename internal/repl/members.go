@@ -22,7 +22,7 @@ const lastResortTicks = electionTicks
 const caughtUpEntries = 64
 
 // ProposeConfig queues a new configuration, which takes effect when it is applied
-// (rule 17). Errors: 93, 103 where it may not follow the current one, 109 while
+// (rule 17). Errors: 93, 103 if it may not follow the current one, 109 while
 // another change is in progress, and those of Propose.
 func (g *Group) ProposeConfig(next *Config, done func(Position, error)) {
 	if !g.primary {
@@ -62,7 +62,7 @@ func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
 // StepDown hands over to the electable member that has most of the log, and does not
 // stand for election for a number of ticks. Proposals wait until the other member has
 // taken over, which ends them, or an election timeout has passed. Errors:
-// ErrNotPrimary, 262 where nobody can take over.
+// ErrNotPrimary, 262 if nobody can take over.
 func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
@@ -87,7 +87,7 @@ func (g *Group) ForceStepDown(ticks uint64) error {
 }
 
 // StepUp makes the member stand for election now: it asks the primary to hand over or,
-// where there has been none for a while, campaigns. Errors: 125 where it may not.
+// where there has been none for a while, campaigns. Errors: 125 if it may not.
 func (g *Group) StepUp() error {
 	if g.role == Leader {
 		return nil
@@ -189,14 +189,14 @@ func (g *Group) tend() {
 	g.takeover()
 }
 
-// heard says whether a member was heard from recently. (Raft's own mark is
+// heard reports whether a member was heard from recently. (Raft's own mark is
 // cleared for all at each election timeout.)
 func (g *Group) heard(id uint64) bool {
 	p := g.peers[id]
 	return p != nil && g.ticks-p.heard < electionTicks
 }
 
-// isElectable says whether this member may serve as primary by the applied
+// isElectable reports whether this member may serve as primary by the applied
 // configuration.
 func (g *Group) isElectable() bool {
 	m := g.state.config.Member(g.ID)
@@ -245,7 +245,7 @@ func (g *Group) serve() {
 }
 
 // caughtUp returns a learner that will vote and has caught up with the primary;
-// raft.None where there is none.
+// raft.None if there is none.
 func (g *Group) caughtUp() uint64 {
 	found := uint64(raft.None)
 	g.rn.WithProgress(func(id uint64, _ raft.ProgressType, p tracker.Progress) {

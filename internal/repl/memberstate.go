@@ -8,7 +8,7 @@ type MemberState int32
 // The states that a member can be in.
 const (
 	StateStartup    MemberState = 0  // of no set yet
-	StatePrimary    MemberState = 1  // takes writes
+	StatePrimary    MemberState = 1  // accepts writes
 	StateSecondary  MemberState = 2  // has the set's data, and serves reads
 	StateRecovering MemberState = 3  // in maintenance, or receives a snapshot
 	StateStartup2   MemberState = 5  // receives its first snapshot
@@ -60,7 +60,7 @@ func (m *Member) stateOf(s *State) MemberState {
 	return StateSecondary
 }
 
-// writable says whether the member is primary and has stepped up in this term.
+// writable reports whether the member is primary and has stepped up in this term.
 func (m *Member) writable(s *State) bool { return s.Primary && m.ready.Load() == s.Term }
 
 // Writable implements Committer. Errors: ErrNotPrimary.
@@ -71,7 +71,7 @@ func (m *Member) Writable() error {
 	return ErrNotPrimary
 }
 
-// Readable returns nil where the member serves reads: as primary, or as secondary.
+// Readable returns nil if the member serves reads: as primary, or as secondary.
 // Errors: 13436.
 func (m *Member) Readable() error {
 	switch s := m.replica.State(); m.stateOf(s) {

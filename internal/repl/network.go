@@ -59,7 +59,7 @@ type NetworkOptions struct {
 	// About returns for which set the process was started, and whether it has data; nil
 	// where that is not known.
 	About func() (set string, hasData bool)
-	// Health returns the health of the process's member; nil where that is not known.
+	// Health returns the health of the process's member; nil if that is not known.
 	Health func() Health
 	// Changed is called when a snapshot begins to arrive, and when that ends; nil
 	// for nobody.
@@ -276,7 +276,7 @@ func (n *Network) know(id uint64, ctx context.Context) {
 	}
 }
 
-// hostOf returns the host of a member; "" where it is not known.
+// hostOf returns the host of a member; "" if it is not known.
 func (n *Network) hostOf(m *Replica, id uint64) string {
 	if dst := m.g.state.config.Member(id); dst != nil {
 		return dst.Host
@@ -359,7 +359,7 @@ type queued struct {
 	data []byte
 }
 
-// put queues a frame; false where the queue is full.
+// put queues a frame; false if the queue is full.
 func (l *link) put(q queued) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -43,7 +43,7 @@ func (v oplogView) Size() (entries, bytes, most int64) {
 }
 
 // Oldest returns the time of the oldest document in the oplog, the earliest from
-// which one can read. It is zero where there is none. Errors: those of the disk.
+// which one can read. It is zero if there is none. Errors: those of the disk.
 func (m *Member) Oldest() (Timestamp, error) {
 	it, err := oplogView{m}.Walk(nil, nil)
 	if err != nil {
@@ -98,7 +98,7 @@ type oplogWalk struct {
 	snapshot    *storage.Snapshot
 	it          *storage.Iter // over the log
 	group       Number
-	first, last uint64 // indexes of entries; first is 0 where there are none
+	first, last uint64 // indexes of entries; first is 0 if there are none
 	lower       uint64
 	upper       uint64
 

@@ -12,7 +12,7 @@ type OpTime struct {
 	last Position
 }
 
-// Last returns the position of the operation's last write; zero where it has written
+// Last returns the position of the operation's last write; zero if it has written
 // nothing.
 func (o *OpTime) Last() Position {
 	o.mu.Lock()

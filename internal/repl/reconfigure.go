@@ -12,7 +12,7 @@ import (
 // others vote from the beginning or, where there are data to send first, once they have
 // caught up, as until then this member must be able to continue alone. c is as
 // ParseConfig returns it, or nil for a set of this member alone. Errors: 23, 74, 93, 104
-// where this member may not be primary, 110 where another one has data.
+// where this member may not be primary, 110 if another one has data.
 func (m *Member) Initiate(ctx context.Context, c *Config) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()
@@ -79,7 +79,7 @@ func (m *Member) keepFeatureVersion(ctx context.Context) error {
 }
 
 // Reconfigure changes the configuration of the set, and returns when it is committed.
-// Errors: 10107, 74, 93, 103, 109, 110 where a new member has data.
+// Errors: 10107, 74, 93, 103, 109, 110 if a new member has data.
 func (m *Member) Reconfigure(ctx context.Context, c *Config) error {
 	m.changing.Lock()
 	defer m.changing.Unlock()

@@ -27,7 +27,7 @@ type refusals struct {
 	at   time.Time // at this moment
 }
 
-// line says whether a line may be written now.
+// line reports whether a line may be written now.
 func (r *refusals) line(now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()

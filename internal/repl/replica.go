@@ -90,7 +90,7 @@ type inbox struct {
 	list []*proposal
 }
 
-// put adds a proposal; false where the member is not primary.
+// put adds a proposal; false if the member is not primary.
 func (b *inbox) put(p *proposal) bool {
 	b.Lock()
 	defer b.Unlock()
@@ -352,7 +352,7 @@ func (m *Replica) propose(e entry, epoch uint64, own any, times int, ordered fun
 	return a.at, a.err
 }
 
-// Found makes the member's data the data of a new set. Errors: 23 where it belongs to a
+// Found makes the member's data the data of a new set. Errors: 23 if it belongs to a
 // set already, and those of the function Found.
 func (m *Replica) Found(ctx context.Context, c *Config) error {
 	return m.Do(ctx, func(g *Group) error {

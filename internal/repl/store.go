@@ -50,7 +50,7 @@ type Store struct {
 	copying sync.Mutex
 }
 
-// OpenStore opens a member's data, and creates it where there is none. New data gets a
+// OpenStore opens a member's data, and creates it if there is none. New data gets a
 // new raft id, as promises made by a lost directory must never be attributed to this
 // one (rule 13).
 func OpenStore(o StoreOptions) (*Store, error) {

@@ -31,7 +31,7 @@ const (
 	sendEnd    byte = 3 // nothing; answered once the snapshot is the receiver's
 	sendData   byte = 4 // bytes of the file
 	sendSum    byte = 5 // the SHA-256 of the whole file
-	sendFrom   byte = 6 // the offset from which the data follow: what is there, or 0 where that is of another file
+	sendFrom   byte = 6 // the offset from which the data follow: what is there, or 0 if that is of another file
 )
 
 // chunkBytes is the size of a piece of a file.

@@ -99,7 +99,7 @@ func (m *Member) SetWindow(ctx context.Context, w Window) error {
 // Window returns how much of its log the member keeps.
 func (m *Member) Window() Window { return *m.replica.window.Load() }
 
-// storedWindow returns the window that SetWindow has stored, or w where there is none.
+// storedWindow returns the window that SetWindow has stored, or w if there is none.
 // Clients can write in its database: what cannot be is left out.
 func (m *Member) storedWindow(w Window) (Window, error) {
 	doc, err := m.catalog.Kept(windowNamespace, windowID)

@@ -65,7 +65,7 @@ func (p *Part) Values(doc bson.Doc) []bson.Value { return extractAlong(doc, p, f
 
 // Value is the one value at the end of the part's path where arrays are not
 // gone into: an array that stands at the end or on the way is returned itself.
-// Missing where the path leads nowhere.
+// Missing if the path leads nowhere.
 func (p *Part) Value(doc bson.Doc) bson.Value {
 	v, _ := walk(doc, p.Components)
 	return v

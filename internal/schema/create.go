@@ -27,7 +27,7 @@ func isGenericArgument(name string) bool { return genericArguments[name] }
 
 // NewOptions makes a collection's options from the arguments of `create`, whose types
 // the command has checked; null counts as absent. nowSeconds is the time, in seconds
-// since 1970. idIndex is the index on _id that the arguments ask for, nil where they do
+// since 1970. idIndex is the index on _id that the arguments ask for, nil if they do
 // not. Errors: mostly 72 and 2; see the rules in this file.
 func NewOptions(ns Namespace, args bson.Doc, nowSeconds int64) (o *Options, idIndex *Index, err error) {
 	o = &Options{ExpireAfterSeconds: NoExpiry}
@@ -255,7 +255,7 @@ func (o *Options) setExpiry(v bson.Value, nowSeconds int64) error {
 }
 
 // SetExpireAfter gives a clustered or time-series collection a TTL, which is a
-// number: error 72 where it is negative, reaches back behind 1970, or is refused
+// number: error 72 if it is negative, reaches back behind 1970, or is refused
 // by ExpireAfter. nowSeconds is the time, in seconds since 1970.
 func (o *Options) SetExpireAfter(v bson.Value, nowSeconds int64) error {
 	n, err := ExpireAfter(v, mongoerr.InvalidOptions)

@@ -104,7 +104,7 @@ func checkIDDocument(d bson.Doc) error {
 	return nil
 }
 
-// deeper says whether documents nest more than levels deep in d.
+// deeper reports whether documents nest more than levels deep in d.
 func deeper(d bson.Doc, levels int) bool {
 	if levels < 0 {
 		return true

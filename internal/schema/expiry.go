@@ -20,14 +20,14 @@ import (
 // The zero Expiry is MongoDB's behaviour: documents are visible until they are
 // removed, at any hour, as fast as possible.
 type Expiry struct {
-	// Visibility is "" where it is not said.
+	// Visibility is "" if it is not said.
 	Visibility Visibility
 	// Paused suspends the rules: nothing expires by them.
 	Paused bool
 	// Exact lets each measurement of a time-series collection go when its own
 	// time has come, and not with its bucket.
 	Exact bool
-	// Relayout says whether the layout of a filled collection may be changed for its
+	// Relayout reports whether the layout of a filled collection may be changed for its
 	// rules: "" and "on" that it may. Only a collection has it.
 	Relayout string
 	// By is what a rule counts from, as its index says: "" and "date" are the
@@ -37,7 +37,7 @@ type Expiry struct {
 	Window *TimeWindow // when removal may run; nil: always
 }
 
-// Visibility says whether documents are seen after their time has come.
+// Visibility reports whether documents are seen after their time has come.
 type Visibility string
 
 // The two ways to see what is expired.
@@ -257,7 +257,7 @@ var nestedFields = map[string]map[string]bool{
 }
 
 // mergeNested returns a setting that is a document after a change of some of
-// its fields; Missing where none is left.
+// its fields; Missing if none is left.
 func mergeNested(setting string, were, fields bson.Doc) (bson.Value, error) {
 	var b bson.Builder
 	b.Reset(nil)
@@ -292,7 +292,7 @@ func kindOf(by bson.Value) string {
 	return text(by)
 }
 
-// AsksDryRun says whether a storageEngine option asks for a dry run.
+// AsksDryRun reports whether a storageEngine option asks for a dry run.
 func AsksDryRun(storageEngine bson.Doc) bool {
 	v := expirySettings(storageEngine).Lookup("dryRun")
 	return v.Type == bson.TypeBool && v.Bool()
@@ -318,7 +318,7 @@ func WithoutDryRun(storageEngine bson.Doc) bson.Doc {
 // that leaves nothing.
 func WithoutExpiry(storageEngine bson.Doc) bson.Doc { return withExpiry(storageEngine, nil) }
 
-// withExpiry puts settings into a storageEngine option; nil where that leaves
+// withExpiry puts settings into a storageEngine option; nil if that leaves
 // nothing.
 func withExpiry(storageEngine, expiry bson.Doc) bson.Doc {
 	var b bson.Builder

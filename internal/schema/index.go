@@ -130,13 +130,13 @@ func IDIndex(c *Collation) *Index {
 	return ix
 }
 
-// IsID says whether ix is the index on _id that every ordinary collection has.
+// IsID reports whether ix is the index on _id that every ordinary collection has.
 func (ix *Index) IsID() bool { return ix.Name == IDIndexName }
 
-// IsTTL says whether ix lets documents expire.
+// IsTTL reports whether ix lets documents expire.
 func (ix *Index) IsTTL() bool { return ix.ExpireAfterSeconds != NoExpiry }
 
-// CountsFromWrite says whether ix lets documents expire after their last write:
+// CountsFromWrite reports whether ix lets documents expire after their last write:
 // {_ts: 1} with expireAfterSeconds, by: "lastWrite".
 func (ix *Index) CountsFromWrite() bool { return ix.Plugin == pluginLastWrite }
 

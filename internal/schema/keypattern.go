@@ -37,7 +37,7 @@ func isWildcardPath(path string) bool {
 	return path == wildcardName || strings.HasSuffix(path, "."+wildcardName)
 }
 
-// isIDPattern says whether key is the pattern of the index on _id, or one that
+// isIDPattern reports whether key is the pattern of the index on _id, or one that
 // the server refuses because it is nearly that: {_id: 1} and {_id: -1}, with
 // the number truncated.
 func isIDPattern(key bson.Doc) bool {

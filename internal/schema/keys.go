@@ -38,7 +38,7 @@ func (m MultikeyPaths) Union(b MultikeyPaths) (MultikeyPaths, bool) {
 	return u, true
 }
 
-// Any says whether an array stands on any path.
+// Any reports whether an array stands on any path.
 func (m MultikeyPaths) Any() bool {
 	for _, bits := range m {
 		if bits != 0 {

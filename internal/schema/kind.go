@@ -24,7 +24,7 @@ type indexKind interface {
 	validatePattern(key bson.Doc) error
 	// validateSpec checks the other options of a specification.
 	validateSpec(spec bson.Doc) error
-	// collated says whether an index of this kind may have a collation.
+	// collated reports whether an index of this kind may have a collation.
 	collated() bool
 	// keys appends the keys of a document that the index's filter admits.
 	keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error)

@@ -64,17 +64,17 @@ func (k lastWrite) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPath
 	return ix.appendKey(dst, []bson.Value{v}), nil, nil
 }
 
-// isLastWrite says whether a specification asks for this kind of index.
+// isLastWrite reports whether a specification asks for this kind of index.
 func isLastWrite(spec bson.Doc) bool { return MayCountFromWrite(spec) && asksLastWrite(spec) }
 
-// asksLastWrite says whether the settings of a specification ask for a rule by
+// asksLastWrite reports whether the settings of a specification ask for a rule by
 // last writes, whatever its key.
 func asksLastWrite(spec bson.Doc) bool {
 	v := expirySettings(document(spec.Lookup("storageEngine"))).Lookup("by")
 	return v.Type == bson.TypeString && v.Str() == ByLastWrite.String()
 }
 
-// MayCountFromWrite says whether a stored specification may ask for a rule by last
+// MayCountFromWrite reports whether a stored specification may ask for a rule by last
 // writes: {_ts: 1} with expireAfterSeconds. Before there was a setting to ask with, each
 // of those was such a rule; see AskedLastWrite.
 func MayCountFromWrite(spec bson.Doc) bool {
@@ -118,7 +118,7 @@ func shown(spec bson.Doc) bson.Doc {
 }
 
 // OwnTTL is the time to live in seconds that a document's own ttl asks for, -1
-// for never; false where the document has no valid one.
+// for never; false if the document has no valid one.
 func OwnTTL(v bson.Value) (seconds int64, ok bool) {
 	if !v.IsNumber() {
 		return 0, false
@@ -127,7 +127,7 @@ func OwnTTL(v bson.Value) (seconds int64, ok bool) {
 	return n, whole && (n == -1 || n >= 1 && n <= math.MaxInt32)
 }
 
-// lastWriteKey returns the key of a document; Missing where it never expires.
+// lastWriteKey returns the key of a document; Missing if it never expires.
 func lastWriteKey(doc bson.Doc, since int64) bson.Value {
 	at, own, ever := lastWriteAt(doc, since)
 	if !ever {
@@ -141,7 +141,7 @@ func lastWriteKey(doc bson.Doc, since int64) bson.Value {
 }
 
 // lastWriteAt returns the second at which a document with its own ttl expires,
-// else that of its last write; ever is false where it never expires. What was
+// else that of its last write; ever is false if it never expires. What was
 // written before since, when the rule began to track writes, counts as written
 // then, as the time of such writes is not known.
 func lastWriteAt(doc bson.Doc, since int64) (at int64, own, ever bool) {
@@ -169,14 +169,14 @@ func lastWriteAt(doc bson.Doc, since int64) (at int64, own, ever bool) {
 	}
 }
 
-// ByLastWrite says whether the index has its documents in the order of their
+// ByLastWrite reports whether the index has its documents in the order of their
 // last writes, and from which second on it has watched those.
 func (ix *Index) ByLastWrite() (since int64, ok bool) {
 	return ix.since, ix.Plugin == pluginLastWrite
 }
 
 // LastWriteAt is the second since 1970 at which a document with a ttl of its
-// own expires, else that of its last write; ever is false where it never
+// own expires, else that of its last write; ever is false if it never
 // expires. REQUIRES: ByLastWrite. It does not ask the index's filter.
 func (ix *Index) LastWriteAt(doc bson.Doc) (at int64, own, ever bool) {
 	invariant.Check(ix.Plugin == pluginLastWrite, "schema: LastWriteAt is of an index by the last write")

@@ -157,7 +157,7 @@ func (e *expansion) level(i int) []progress {
 	return e.stack[i*n : (i+1)*n]
 }
 
-// picksOnly says whether every path that leads to the array of a level
+// picksOnly reports whether every path that leads to the array of a level
 // continues into the element that it names.
 func (e *expansion) picksOnly(level int, under uint64) bool {
 	for i, p := range e.level(level) {
@@ -218,7 +218,7 @@ func (e *expansion) emit(state []progress) {
 	e.dst = e.ix.appendKey(e.dst, e.row[:len(state)])
 }
 
-// isNumber says whether a component of a path can be the index of an array.
+// isNumber reports whether a component of a path can be the index of an array.
 func isNumber(c string) bool {
 	if c == "" || len(c) > 1 && c[0] == '0' {
 		return false

@@ -26,7 +26,7 @@ const ProfileCollection = "system.profile"
 // Namespace names a collection: its database and its name therein.
 type Namespace struct{ DB, Coll string }
 
-// String is the full name, "db.coll"; "db" alone where there is no collection.
+// String is the full name, "db.coll"; "db" alone if there is no collection.
 func (n Namespace) String() string {
 	if n.Coll == "" {
 		return n.DB
@@ -41,13 +41,13 @@ func ParseNamespace(s string) Namespace {
 	return Namespace{db, coll}
 }
 
-// IsSystem says whether the collection's name starts with "system.".
+// IsSystem reports whether the collection's name starts with "system.".
 func (n Namespace) IsSystem() bool { return strings.HasPrefix(n.Coll, "system.") }
 
-// IsBuckets says whether n holds the buckets of a time-series collection.
+// IsBuckets reports whether n holds the buckets of a time-series collection.
 func (n Namespace) IsBuckets() bool { return strings.HasPrefix(n.Coll, BucketsPrefix) }
 
-// IsDroppable says whether clients may drop the system collection n whatever the
+// IsDroppable reports whether clients may drop the system collection n whatever the
 // state of the server.
 func (n Namespace) IsDroppable() bool {
 	switch n {
@@ -64,7 +64,7 @@ var Oplog = Namespace{"local", "oplog.rs"}
 // Transactions shows on a member of a replica set what sessions have executed last.
 var Transactions = Namespace{"config", "transactions"}
 
-// IsOplog says whether n is the oplog.
+// IsOplog reports whether n is the oplog.
 func (n Namespace) IsOplog() bool {
 	return n.DB == "local" && (n.Coll == "oplog.rs" || strings.HasPrefix(n.Coll, "oplog."))
 }
@@ -72,7 +72,7 @@ func (n Namespace) IsOplog() bool {
 // Buckets is the namespace of the buckets behind the time-series collection n.
 func (n Namespace) Buckets() Namespace { return Namespace{n.DB, BucketsPrefix + n.Coll} }
 
-// ValidateDatabase says whether name may name a database; error 73.
+// ValidateDatabase reports whether name may name a database; error 73.
 func ValidateDatabase(name string) error {
 	if len(name) > maxDatabaseName {
 		return mongoerr.New(mongoerr.InvalidNamespace, "db name must be at most %d characters, found: %d", maxDatabaseName, len(name))
@@ -83,7 +83,7 @@ func ValidateDatabase(name string) error {
 	return nil
 }
 
-// Validate says whether n is well formed, for commands that read or write an
+// Validate reports whether n is well formed, for commands that read or write an
 // existing collection; error 73. What a user may create is narrower: see
 // ValidateCreate.
 func (n Namespace) Validate() error {
@@ -99,7 +99,7 @@ func (n Namespace) Validate() error {
 	return nil
 }
 
-// WellFormed says whether the collection's name is one at all: not empty,
+// WellFormed reports whether the collection's name is one at all: not empty,
 // without a leading dot or zero bytes.
 func (n Namespace) WellFormed() bool {
 	return n.Coll != "" && n.Coll[0] != '.' && strings.IndexByte(n.Coll, 0) < 0
@@ -114,7 +114,7 @@ func (n Namespace) mayHoldDollar() bool {
 	return n.DB == "local" && strings.HasPrefix(n.Coll, "oplog.$main")
 }
 
-// ValidateCreate says whether a user may create n: well formed, not longer
+// ValidateCreate reports whether a user may create n: well formed, not longer
 // than 255 bytes, and no reserved system name; error 73.
 func (n Namespace) ValidateCreate() error {
 	if err := n.Validate(); err != nil {
@@ -130,7 +130,7 @@ func (n Namespace) ValidateCreate() error {
 	return nil
 }
 
-// ValidateWrite says whether a user may write to n: what the server keeps for
+// ValidateWrite reports whether a user may write to n: what the server keeps for
 // itself is not his, and the rest he could create; error 73.
 func (n Namespace) ValidateWrite() error {
 	if n.Coll == ProfileCollection || n.Coll == ViewsCollection {
@@ -139,7 +139,7 @@ func (n Namespace) ValidateWrite() error {
 	return n.ValidateCreate()
 }
 
-// legalSystem says whether clients may write to the system collection n.
+// legalSystem reports whether clients may write to the system collection n.
 func (n Namespace) legalSystem() bool {
 	switch n.DB {
 	case "admin":

@@ -13,7 +13,7 @@ const MaxIndexes = 64
 
 // ResolveIndexes turns specifications that ParseIndexSpec returned into the indexes that
 // have to be built on a collection with those options and indexes. Specifications of
-// indexes that exist already are left out: existed says whether there were any. Errors:
+// indexes that exist already are left out: existed reports whether there were any. Errors:
 // 67, 85, 86, 6049202 and the codes of collations and of single kinds.
 func ResolveIndexes(ns Namespace, o *Options, existing []*Index, specs []bson.Doc) (build []*Index, existed bool, err error) {
 	var candidates []*Index
@@ -107,7 +107,7 @@ func withCollation(spec bson.Doc, def *Collation) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// exists says whether there is an identical index already. The key of a
+// exists reports whether there is an identical index already. The key of a
 // clustered collection counts as one.
 func exists(ix *Index, o *Options, existing []*Index) bool {
 	if o.Clustered != nil && isIDPattern(ix.Key) {
@@ -226,7 +226,7 @@ var notCompared = map[string]bool{
 	"collation": true, "partialFilterExpression": true, "unique": true, "sparse": true, "wildcardProjection": true,
 }
 
-// sameOptions says whether b has every option of a, with an equal value. A
+// sameOptions reports whether b has every option of a, with an equal value. A
 // specification without engine options matches whatever the index has: collMod
 // may have changed the settings of its expiry.
 func sameOptions(a, b bson.Doc, anyEngine bool) bool {
@@ -239,7 +239,7 @@ func sameOptions(a, b bson.Doc, anyEngine bool) bool {
 }
 
 // conflict returns the error where existing indexes prevent a new one: 85 and
-// 86, and 67 where there are too many.
+// 86, and 67 if there are too many.
 func conflict(ns Namespace, ix *Index, existing []*Index) error {
 	for _, e := range existing {
 		if e.Name != ix.Name {

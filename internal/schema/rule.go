@@ -77,7 +77,7 @@ func SeriesRule(o *Options) *Rule {
 	return &Rule{Kind: ByDate, Seconds: o.ExpireAfterSeconds, Settings: o.Expiry}
 }
 
-// Same says whether two rules remove the same documents, at the same instants and within
+// Same reports whether two rules remove the same documents, at the same instants and within
 // the same limits. Either may be nil; nil is the same as no rule.
 func (r *Rule) Same(o *Rule) bool {
 	if r == nil || o == nil {
@@ -97,7 +97,7 @@ func (r *Rule) Same(o *Rule) bool {
 	return r.Kind == o.Kind && r.Seconds == o.Seconds && a == b && r.Own.Budget == o.Own.Budget && sameSpec(r.Index, o.Index)
 }
 
-// sameSpec says whether two indexes have the same specification; nil equals only
+// sameSpec reports whether two indexes have the same specification; nil equals only
 // nil.
 func sameSpec(a, b *Index) bool {
 	return a == b || a != nil && b != nil && bytes.Equal(a.Key, b.Key) && bytes.Equal(a.Spec, b.Spec)

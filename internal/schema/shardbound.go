@@ -21,12 +21,12 @@ func (b ShardBound) Compare(c ShardBound) int { return bytes.Compare(b.Key, c.Ke
 // ShardRange is the range of keys from Min up to, but not including, Max.
 type ShardRange struct{ Min, Max ShardBound }
 
-// Contains says whether s lies within r.
+// Contains reports whether s lies within r.
 func (r ShardRange) Contains(s ShardRange) bool {
 	return r.Min.Compare(s.Min) <= 0 && s.Max.Compare(r.Max) <= 0
 }
 
-// Overlaps says whether r and s have keys in common.
+// Overlaps reports whether r and s have keys in common.
 func (r ShardRange) Overlaps(s ShardRange) bool {
 	return r.Min.Compare(s.Max) < 0 && s.Min.Compare(r.Max) < 0
 }
@@ -45,7 +45,7 @@ func (r ShardRange) Without(s ShardRange) (rest []ShardRange) {
 	return rest
 }
 
-// Same says whether both are the same range.
+// Same reports whether both are the same range.
 func (r ShardRange) Same(s ShardRange) bool {
 	return r.Min.Compare(s.Min) == 0 && r.Max.Compare(s.Max) == 0
 }
@@ -82,7 +82,7 @@ func (k *ShardKey) ParseBound(doc bson.Doc) (b ShardBound, ok bool) {
 	return b, !it.Next()
 }
 
-// boundable says whether v is allowed in a bound for field i. (Manual, "Shard
+// boundable reports whether v is allowed in a bound for field i. (Manual, "Shard
 // Keys"; the hashed field of a bound is a NumberLong, MinKey or MaxKey.)
 func (k *ShardKey) boundable(i int, v bson.Value) bool {
 	switch v.Type {
@@ -143,7 +143,7 @@ func (k *ShardKey) RangeText(r ShardRange) string {
 	return "[" + k.Doc(r.Min).String() + ", " + k.Doc(r.Max).String() + ")"
 }
 
-// HasOperator says whether v is a document with a field that begins with $, which no
+// HasOperator reports whether v is a document with a field that begins with $, which no
 // bound may have.
 func HasOperator(v bson.Value) bool {
 	if v.Type != bson.TypeDocument {

@@ -78,10 +78,10 @@ func (k *ShardKey) Pattern() bson.Doc { return k.pattern }
 // String returns the pattern as messages show it.
 func (k *ShardKey) String() string { return k.pattern.String() }
 
-// IsHashed says whether one of the fields is hashed.
+// IsHashed reports whether one of the fields is hashed.
 func (k *ShardKey) IsHashed() bool { return k.Hashed >= 0 }
 
-// HashedFirst says whether the first field is the hashed one.
+// HashedFirst reports whether the first field is the hashed one.
 func (k *ShardKey) HashedFirst() bool { return k.Hashed == 0 }
 
 // Fields returns the paths of the key, in order.
@@ -93,7 +93,7 @@ func (k *ShardKey) Fields() []string {
 	return out
 }
 
-// Has says whether path is a field of the key.
+// Has reports whether path is a field of the key.
 func (k *ShardKey) Has(path string) bool {
 	for i := range k.Parts {
 		if k.Parts[i].Path == path {
@@ -154,7 +154,7 @@ func (k *ShardKey) Values(doc bson.Doc) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// PrefixOf says whether a pattern starts with the fields of the key, with the
+// PrefixOf reports whether a pattern starts with the fields of the key, with the
 // same names and values.
 func (k *ShardKey) PrefixOf(pattern bson.Doc) bool {
 	it := pattern.Iter()
@@ -166,7 +166,7 @@ func (k *ShardKey) PrefixOf(pattern bson.Doc) bool {
 	return true
 }
 
-// Serves says whether an index can be the one that the shard key requires: it
+// Serves reports whether an index can be the one that the shard key requires: it
 // starts with the key, has every document once (multikey: it has arrays), and
 // orders strings by the simple collation. reason says, in the words of
 // shardCollection, why an index that starts with the key does not serve.

@@ -29,7 +29,7 @@ var UnshardedVersion = ShardVersion{}
 // IgnoredVersion is the version of a statement that any shard may run on what it has.
 var IgnoredVersion = ShardVersion{ShardGeneration: ShardGeneration{Timestamp: 1<<64 - 1}}
 
-// IsSet says whether v is the version of a sharded collection.
+// IsSet reports whether v is the version of a sharded collection.
 func (v ShardVersion) IsSet() bool { return v.ShardGeneration != ShardGeneration{} }
 
 // Order compares two versions of one generation; comparable is false for
@@ -79,7 +79,7 @@ func ParseShardVersion(doc bson.Doc) (ShardVersion, error) {
 }
 
 // CheckShardVersion is a shard's comparison of the version that a router sent with its own:
-// nil where the shard owns what the router thinks. Splits and merges, which move
+// nil if the shard owns what the router thinks. Splits and merges, which move
 // nothing, do not matter. Error 13388.
 func CheckShardVersion(ns, shard string, received, wanted ShardVersion) error {
 	switch {

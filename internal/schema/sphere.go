@@ -161,7 +161,7 @@ func (k sphere) cells(doc bson.Doc, part *Part) ([]bson.Value, uint64, error) {
 	return out, c.arrays, nil
 }
 
-// isNoGeometry says whether v counts as missing.
+// isNoGeometry reports whether v counts as missing.
 func isNoGeometry(v bson.Value) bool {
 	return v.IsNullish() || (v.Type == bson.TypeDocument || v.Type == bson.TypeArray) && v.Doc().IsEmpty()
 }

@@ -122,7 +122,7 @@ func OutTimeseries(d bson.Doc) (*Options, error) {
 	return &Options{Timeseries: t, ExpireAfterSeconds: NoExpiry}, nil
 }
 
-// Same says whether two collections have the same time-series options.
+// Same reports whether two collections have the same time-series options.
 func (t *Timeseries) Same(o *Timeseries) bool { return *t == *o }
 
 // setSpans computes the spans of buckets from what was given: a granularity, or
@@ -177,7 +177,7 @@ func checkSpan(name string, n int64) error {
 }
 
 // Modify returns the options with a coarser granularity or longer spans; zero
-// values leave things as they are. Error 72 where a bucket would become
+// values leave things as they are. Error 72 if a bucket would become
 // shorter.
 func (t *Timeseries) Modify(granularity string, span, rounding int64) (*Timeseries, error) {
 	if granularity == "" && span == 0 && rounding == 0 {

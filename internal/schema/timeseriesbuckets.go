@@ -67,7 +67,7 @@ func (t *Timeseries) BucketFilter(filter bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
-// IsMeta says whether a path is the metaField or lies in it.
+// IsMeta reports whether a path is the metaField or lies in it.
 func (t *Timeseries) IsMeta(path string) bool { return t.isMeta(path) }
 
 // BucketOrder is the order of the buckets as an index of the records: by the

@@ -9,7 +9,7 @@ import (
 )
 
 // DefaultIndex is the index that a time-series collection has from the start:
-// on its metaField and its time, nil where it has no metaField.
+// on its metaField and its time, nil if it has no metaField.
 func (t *Timeseries) DefaultIndex() bson.Doc {
 	if t.MetaField == "" {
 		return nil
@@ -69,7 +69,7 @@ func (t *Timeseries) isMeta(path string) bool {
 	return t.MetaField != "" && (path == t.MetaField || strings.HasPrefix(path, t.MetaField+"."))
 }
 
-// keyOnMeta says whether all fields of an index are the metaField or below it.
+// keyOnMeta reports whether all fields of an index are the metaField or below it.
 func (t *Timeseries) keyOnMeta(key bson.Doc) bool {
 	for path := range key.All() {
 		if !t.isMeta(path) {
@@ -79,7 +79,7 @@ func (t *Timeseries) keyOnMeta(key bson.Doc) bool {
 	return true
 }
 
-// onMeta says whether a filter uses only the metaField.
+// onMeta reports whether a filter uses only the metaField.
 func (t *Timeseries) onMeta(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.And:

@@ -66,7 +66,7 @@ func parseTimeOfDay(path, s string) (int, error) {
 	return t.Hour()*60 + t.Minute(), nil
 }
 
-// Open says whether t lies in the window. A nil window is always open.
+// Open reports whether t lies in the window. A nil window is always open.
 func (w *TimeWindow) Open(t time.Time) bool {
 	if w == nil {
 		return true

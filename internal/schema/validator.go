@@ -15,7 +15,7 @@ type Validator struct {
 }
 
 // ParseValidator makes the Validator of a collection from its stored options;
-// nil where every document is fine.
+// nil if every document is fine.
 func ParseValidator(options bson.Doc) (*Validator, error) {
 	o, err := LoadOptions(options)
 	if err != nil {
@@ -46,7 +46,7 @@ func parseValidator(filter bson.Doc, c *Collation) (*match.Filter, error) {
 	})
 }
 
-// setValidator reads the validator of `create`. Errors: 72 where the namespace
+// setValidator reads the validator of `create`. Errors: 72 if the namespace
 // may have none, and those of the filter.
 func (o *Options) setValidator(ns Namespace, get getter) error {
 	o.ValidationLevel, o.ValidationAction = text(get("validationLevel")), text(get("validationAction"))
@@ -58,7 +58,7 @@ func (o *Options) setValidator(ns Namespace, get getter) error {
 	return o.CheckValidator(ns)
 }
 
-// CheckValidator says whether a collection of that name may have the validator,
+// CheckValidator reports whether a collection of that name may have the validator,
 // and readies it. Errors: 72, and those of the filter.
 func (o *Options) CheckValidator(ns Namespace) error {
 	if len(o.Validator) > 0 && !o.Validator.IsEmpty() {
@@ -76,7 +76,7 @@ func (o *Options) CheckValidator(ns Namespace) error {
 	return o.loadValidator()
 }
 
-// Check says whether doc may be stored in place of old, which is nil for a new
+// Check reports whether doc may be stored in place of old, which is nil for a new
 // document: error 121, with errInfo. Where the collection only warns, warn gets
 // the errInfo and there is no error. A document on which an expression of the
 // validator fails is not valid either. stamped says that the server writes _ts

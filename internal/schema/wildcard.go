@@ -101,7 +101,7 @@ func newWildcardScope(key bson.Doc, projection bson.Value) *wildcardScope {
 	return s
 }
 
-// same says whether both include the same paths, in whatever order they were
+// same reports whether both include the same paths, in whatever order they were
 // named; nil is the scope of any other index.
 func (s *wildcardScope) same(o *wildcardScope) bool {
 	if s == nil || o == nil {
@@ -128,7 +128,7 @@ func (s *wildcardScope) project(prefix string, d bson.Doc) {
 	}
 }
 
-// covers says whether values at path are in the index, and whether values
+// covers reports whether values at path are in the index, and whether values
 // below it may be.
 func (s *wildcardScope) covers(path string) (holds, below bool) {
 	if top, _, _ := strings.Cut(path, "."); top == "_id" && !slices.ContainsFunc(s.paths, func(p string) bool { return p == "_id" || strings.HasPrefix(p, "_id.") }) {
@@ -156,7 +156,7 @@ func (ix *Index) WildcardPart() int {
 	return ix.scope.at
 }
 
-// Covers says whether a wildcard index holds the values at a dotted path.
+// Covers reports whether a wildcard index holds the values at a dotted path.
 func (ix *Index) Covers(path string) bool {
 	if ix.scope == nil {
 		return false
@@ -188,7 +188,7 @@ func arrayBit(path string) (word, bit int) {
 	return n / 64, n % 64
 }
 
-// ArrayAt says whether a wildcard index with those multikey paths may hold
+// ArrayAt reports whether a wildcard index with those multikey paths may hold
 // elements of an array that stands at path.
 func (m MultikeyPaths) ArrayAt(path string) bool {
 	word, bit := arrayBit(path)

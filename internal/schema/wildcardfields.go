@@ -14,7 +14,7 @@ type wildcardFields struct {
 	key, in, out [][]string
 }
 
-// newWildcardFields reads them; ok is false where the projection has values
+// newWildcardFields reads them; ok is false if the projection has values
 // that are neither numbers nor bools.
 func newWildcardFields(key, projection bson.Doc) (f wildcardFields, ok bool) {
 	for name := range key.All() {
@@ -87,7 +87,7 @@ func (f *wildcardFields) included() error {
 }
 
 // excluded makes sure that a projection that leaves paths out leaves out all
-// fields of the key. The code says whether a path left out sorts after the
+// fields of the key. The code reports whether a path left out sorts after the
 // field.
 func (f *wildcardFields) excluded() error {
 	for _, field := range f.key {
@@ -103,10 +103,10 @@ func (f *wildcardFields) excluded() error {
 	return nil
 }
 
-// under says whether path is field or above it.
+// under reports whether path is field or above it.
 func under(path, field []string) bool {
 	return len(path) <= len(field) && slices.Equal(path, field[:len(path)])
 }
 
-// isID says whether path is _id, which a projection of either kind may name.
+// isID reports whether path is _id, which a projection of either kind may name.
 func isID(path []string) bool { return len(path) == 1 && path[0] == "_id" }

@@ -62,7 +62,7 @@ func (l *Log) Lines(name string) (lines []string, total int64, ok bool) {
 // Names are the names that Lines takes.
 func (l *Log) Names() []string { return []string{"global", "startupWarnings"} }
 
-// Quiet says whether lines about connections are left out.
+// Quiet reports whether lines about connections are left out.
 func (l *Log) Quiet() bool { return l.quiet.Load() }
 
 // Rotate begins a new file: see config.Log.Rotate.
@@ -104,7 +104,7 @@ type lineHead struct {
 	tags      []string
 }
 
-// Enabled says whether any component logs at that level: which one it is
+// Enabled reports whether any component logs at that level: which one it is
 // stands in the record.
 func (h *handler) Enabled(_ context.Context, level slog.Level) bool {
 	if level >= slog.LevelInfo {

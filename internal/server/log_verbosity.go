@@ -68,7 +68,7 @@ func (v *Verbosity) effectiveLocked(path string) int {
 	return v.set[path]
 }
 
-// Get returns the verbosity set at path, -1 where it is inherited.
+// Get returns the verbosity set at path, -1 if it is inherited.
 func (v *Verbosity) Get(path string) int {
 	v.mu.Lock()
 	defer v.mu.Unlock()

@@ -51,13 +51,13 @@ type Component struct {
 	// where the component runs already.
 	Start func(ctx context.Context) error
 	// Drain has it let nobody in any more and ends its connections, those that run
-	// something after it, until ctx ends; nil where it lets nobody in. It is called
+	// something after it, until ctx ends; nil if it lets nobody in. It is called
 	// before any component is stopped.
 	Drain func(ctx context.Context)
 	// Yield has another process take over what this one does for others, until ctx
-	// ends; nil where there is nothing. It is called while all goes on as before.
+	// ends; nil if there is nothing. It is called while all goes on as before.
 	Yield func(ctx context.Context)
-	// Stop ends it and waits for what it runs; nil where there is nothing to end.
+	// Stop ends it and waits for what it runs; nil if there is nothing to end.
 	Stop func(ctx context.Context) error
 }
 

@@ -133,7 +133,7 @@ type round struct {
 
 func (r *round) maxChunk() int64 { return cmp.Or(r.c.MaxChunk, r.set.ChunkSize) }
 
-// inZone says whether a shard may hold chunks of a zone; any shard may hold
+// inZone reports whether a shard may hold chunks of a zone; any shard may hold
 // chunks that are in no zone.
 func (m *Member) inZone(zone string) bool { return zone == "" || slices.Contains(m.Zones, zone) }
 

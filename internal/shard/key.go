@@ -39,7 +39,7 @@ func NewKey(k *schema.ShardKey) *Key {
 // Same reports whether two patterns are equal.
 func (k *Key) Same(other *Key) bool { return bson.CompareDocs(k.Pattern(), other.Pattern(), nil) == 0 }
 
-// AllowsUnique says whether a unique index is unique over all shards: it starts
+// AllowsUnique reports whether a unique index is unique over all shards: it starts
 // with the names of the key's fields, or with _id.
 func (k *Key) AllowsUnique(index bson.Doc) bool {
 	if name, _ := index.First(); name == "_id" {

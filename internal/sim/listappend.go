@@ -82,7 +82,7 @@ type lists struct {
 	edges  []map[int]edge
 }
 
-// CheckLists says whether a history is strictly serializable as far as the lists that
+// CheckLists reports whether a history is strictly serializable as far as the lists that
 // were read tell: nil, or the first anomaly. Every key should be read at the end.
 func CheckLists(txns []ListTxn) *Anomaly {
 	h := &lists{txns: txns, writer: map[int]int{}, order: map[int][]int{}}
@@ -279,7 +279,7 @@ func sortedKeys(m map[int]edge) []int {
 	return out
 }
 
-// path is a shortest way over at least one edge of a kind; nil where there is none.
+// path is a shortest way over at least one edge of a kind; nil if there is none.
 func (h *lists) path(from, to int, with edge) []int {
 	before := map[int]int{}
 	queue := []int{from}

@@ -79,7 +79,7 @@ var registers = porcupine.Model{
 	DescribeOperation: func(input, _ any) string { return input.(RegisterOp).String() },
 }
 
-// CheckRegisters says whether a history is linearizable: nil, or what is not. Reads
+// CheckRegisters reports whether a history is linearizable: nil, or what is not. Reads
 // that were not answered are left out by the caller. Giving up after the timeout
 // counts as linearizable.
 func CheckRegisters(history []RegisterOp, timeout time.Duration) error {

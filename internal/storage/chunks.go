@@ -30,7 +30,7 @@ type chunk struct {
 	last  bool  // a record ends with it
 }
 
-// chunkAt reads the chunk at an offset of a file; ok is false where there is none, or
+// chunkAt reads the chunk at an offset of a file; ok is false if there is none, or
 // a damaged one. num is the number of a log, whose chunks name it; in a manifest
 // they do not.
 func chunkAt(b []byte, at int64, num uint64, log bool) (c chunk, ok bool) {
@@ -65,7 +65,7 @@ func chunkAt(b []byte, at int64, num uint64, log bool) (c chunk, ok bool) {
 	}, true
 }
 
-// endsLog says whether the mark that ends a closed log is at an offset.
+// endsLog reports whether the mark that ends a closed log is at an offset.
 func endsLog(b []byte, at int64, num uint64) bool {
 	mark := make([]byte, recyclableHeader)
 	mark[6] = chunkFull + recyclableOffset

@@ -99,7 +99,7 @@ func boolByte(v bool) byte {
 	return 0
 }
 
-// decodeControl reads a slot; false where it is damaged or was never written.
+// decodeControl reads a slot; false if it is damaged or was never written.
 func decodeControl(b []byte) (r controlRecord, ok bool) {
 	const head = len(controlMagic) + 4 + 8 + 1 + 8 + 4
 	const each = 1 + 8 + 8
@@ -121,7 +121,7 @@ func decodeControl(b []byte) (r controlRecord, ok bool) {
 	return r, true
 }
 
-// readControl reads the newer slot; found is false where there is no file, and the
+// readControl reads the newer slot; found is false if there is no file, and the
 // error is ErrCorruption where both slots are damaged.
 func readControl(fs vfs.FS, dir string) (r controlRecord, found bool, err error) {
 	path := fs.PathJoin(dir, controlFile)

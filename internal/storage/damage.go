@@ -49,7 +49,7 @@ func (e *DamageError) Unwrap() error { return ErrCorruption }
 
 // Inspect checks the files of a store that is not open, as Open does before it changes
 // anything: the control file, the markers, the manifest and the logs, but no tables. It
-// reads each file once. The result is empty where Open would succeed; errors are those
+// reads each file once. The result is empty if Open would succeed; errors are those
 // of the file system.
 func Inspect(fs FS, dir string) ([]Damage, error) {
 	names, err := fs.List(dir)
@@ -97,7 +97,7 @@ func (in *inspection) add(file string, offset int64, lost string, args ...any) {
 	in.damages = append(in.damages, Damage{file, offset, fmt.Sprintf(lost, args...)})
 }
 
-// used says whether a store had written anything into the directory. The server's
+// used reports whether a store had written anything into the directory. The server's
 // own log file, which may also be there, does not count.
 func (in *inspection) used() bool {
 	return slices.ContainsFunc(in.names, func(n string) bool {
@@ -106,7 +106,7 @@ func (in *inspection) used() bool {
 	})
 }
 
-// formatVersion returns FormatVersion as stored in the directory; 0 where that
+// formatVersion returns FormatVersion as stored in the directory; 0 if that
 // cannot be read, which loadFormat reports.
 func (in *inspection) formatVersion() int {
 	f, err := readFormat(in.fs, in.dir)

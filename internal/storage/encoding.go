@@ -21,7 +21,7 @@ func (r *EncodingReader) Varint() int64 {
 	return n * int64(r.cut(k))
 }
 
-// cut removes the k bytes of a number; it returns 1, or 0 where there is none.
+// cut removes the k bytes of a number; it returns 1, or 0 if there is none.
 func (r *EncodingReader) cut(k int) uint64 {
 	if k <= 0 {
 		r.Rest, r.Bad = nil, true

@@ -100,7 +100,7 @@ type Engine struct {
 }
 
 // Open opens the store in opts.Dir, and creates it in an empty directory. Errors: code
-// 98 where another process has it open, 20 where the directory cannot be written;
+// 98 if another process has it open, 20 if the directory cannot be written;
 // *DamageError where data that the store once had would be missing, and ErrCorruption
 // for other damage. After an error nothing was changed.
 func Open(opts Options) (*Engine, error) {
@@ -228,7 +228,7 @@ func (e *Engine) openError(err error) error {
 	return fmt.Errorf("%w: %w", ErrCorruption, err)
 }
 
-// openControl opens the control file, which it creates where there is none, and
+// openControl opens the control file, which it creates if there is none, and
 // upgrades a store of an earlier format.
 func (e *Engine) openControl(f *format) (*control, error) {
 	rec, _, err := readControl(e.opts.FS, e.opts.Dir)
@@ -362,7 +362,7 @@ func (e *Engine) checkpoint(dir string, more ...pebble.CheckpointOption) error {
 var keyApplied = appendKey(nil, IdentMeta, []byte("applied"))
 
 // Applied is the index, in the log of a replicated group, of the unit that was applied
-// last; 0 where there was none.
+// last; 0 if there was none.
 func (e *Engine) Applied() uint64 { return e.applied.Load() }
 
 // loadMeta reads the engine's own keys.
@@ -379,7 +379,7 @@ func (e *Engine) loadMeta() error {
 	return err
 }
 
-// metaNumber reads one of the engine's own numbers, 0 where it was never written.
+// metaNumber reads one of the engine's own numbers, 0 if it was never written.
 func metaNumber(g getter, key []byte) (uint64, error) {
 	v, closer, err := g.Get(key)
 	if errors.Is(err, pebble.ErrNotFound) {

@@ -90,7 +90,7 @@ var errNoStore = errors.New("the directory holds no store")
 // Examine reads all files of a store that is not open, and changes nothing in the
 // directory; fs is nil for the operating system's. Until Close, no server opens the
 // store. progress is told how many of the tables' bytes have been read; it may be nil.
-// Errors: code 98 where a process has the store open, the file system's, and
+// Errors: code 98 if a process has the store open, the file system's, and
 // ctx's; damage is in the result.
 func Examine(ctx context.Context, fs FS, dir string, progress func(done, total int64)) (*Examination, error) {
 	x := &Examination{fs: ReadOnly(fs), dir: dir, checks: map[string]*tableCheck{}}
@@ -430,7 +430,7 @@ type logWrite struct {
 	kind       pebble.InternalKeyKind
 }
 
-// eachWrite calls f with the writes of a unit; false where it cannot be read.
+// eachWrite calls f with the writes of a unit; false if it cannot be read.
 func eachWrite(record []byte, f func(logWrite)) bool {
 	h, ok := batchrepr.ReadHeader(record)
 	if !ok {

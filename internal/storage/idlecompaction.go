@@ -202,7 +202,7 @@ func (s *idleCompactor) failed(err error) (again bool) {
 	return false
 }
 
-// worthCompacting says whether enough is above the last level of tables, counting
+// worthCompacting reports whether enough is above the last level of tables, counting
 // what deletions there remove below, to be worth rewriting the rest. least is how
 // many bytes that must be.
 func (e *Engine) worthCompacting(least uint64) (bool, error) {

@@ -77,7 +77,7 @@ func (it *Iter) seekKey(key []byte) []byte {
 	return it.seek
 }
 
-// First moves to the lowest key and says whether there is one.
+// First moves to the lowest key and reports whether there is one.
 func (it *Iter) First() bool {
 	if it.walk != nil {
 		return it.walk.First()
@@ -85,7 +85,7 @@ func (it *Iter) First() bool {
 	return it.it.First()
 }
 
-// Last moves to the highest key and says whether there is one.
+// Last moves to the highest key and reports whether there is one.
 func (it *Iter) Last() bool {
 	if it.walk != nil {
 		return it.walk.Last()
@@ -93,7 +93,7 @@ func (it *Iter) Last() bool {
 	return it.it.Last()
 }
 
-// Next moves to the next higher key and says whether there is one.
+// Next moves to the next higher key and reports whether there is one.
 func (it *Iter) Next() bool {
 	if it.walk != nil {
 		return it.walk.Next()
@@ -101,7 +101,7 @@ func (it *Iter) Next() bool {
 	return it.it.Next()
 }
 
-// Prev moves to the next lower key and says whether there is one.
+// Prev moves to the next lower key and reports whether there is one.
 func (it *Iter) Prev() bool {
 	if it.walk != nil {
 		return it.walk.Prev()
@@ -125,7 +125,7 @@ func (it *Iter) SeekLT(key []byte) bool {
 	return it.it.SeekLT(it.seekKey(key))
 }
 
-// Valid says whether the iterator stands on a key.
+// Valid reports whether the iterator stands on a key.
 func (it *Iter) Valid() bool {
 	if it.walk != nil {
 		return it.walk.Valid()

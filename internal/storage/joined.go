@@ -20,7 +20,7 @@ type joined struct {
 // They are of one state of the store.
 func Join(parts ...*Iter) *Iter { return IterOf(&joined{parts: parts, at: -1}) }
 
-// Joined says whether the iterator is one of several.
+// Joined reports whether the iterator is one of several.
 func (it *Iter) Joined() bool {
 	if it.walk == nil {
 		return false

@@ -84,7 +84,7 @@ func (d *editDecoder) bytes() []byte {
 	return v
 }
 
-// apply adds an edit; false where it cannot be read.
+// apply adds an edit; false if it cannot be read.
 func (s *manifestState) apply(record []byte) bool {
 	d := editDecoder{append(make([]byte, 0, len(record)), record...)}
 	var added []manifestTable

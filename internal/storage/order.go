@@ -28,7 +28,7 @@ type batchWrite struct {
 type ordering struct {
 	writes []batchWrite
 	sorted []byte
-	// was are the original numbers of the writes, in their new order; empty where the
+	// was are the original numbers of the writes, in their new order; empty if the
 	// order is unchanged.
 	was []int
 }

@@ -40,7 +40,7 @@ func (o *overlay) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	return vfs.DiskUsage{}, vfs.ErrUnsupported
 }
 
-// inMemory says whether a file was written here; removed, that it was removed.
+// inMemory reports whether a file was written here; removed, that it was removed.
 func (o *overlay) inMemory(name string) (here, removed bool) {
 	o.mu.Lock()
 	removed = o.gone[name]

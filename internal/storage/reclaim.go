@@ -35,7 +35,7 @@ func (e *Engine) Reclaim(ctx context.Context, id Ident, live int64, pause func(t
 }
 
 // Compact rewrites the keyspace's tables so that deleted data gives its space
-// back, but for what readers still see. whole is false where it has ended before
+// back, but for what readers still see. whole is false if it has ended before
 // the last table, because none could be rewritten for compactPatience.
 func (e *Engine) Compact(ctx context.Context, id Ident) (whole bool, err error) {
 	if err := errors.Join(e.views.letGo(), e.retired.letGo()); err != nil {

@@ -98,13 +98,13 @@ func (s *space) look(age time.Duration) {
 	}
 }
 
-// spare says whether n bytes can be set aside without coming near the floor.
+// spare reports whether n bytes can be set aside without coming near the floor.
 func (s *space) spare(n int64) bool {
 	u, err := s.fs.GetDiskUsage(s.dir)
 	return err != nil || int64(u.AvailBytes)-n > 2*s.floor
 }
 
-// Spare says whether n bytes can be written without coming near the free space below
+// Spare reports whether n bytes can be written without coming near the free space below
 // which writes are refused.
 func (e *Engine) Spare(n int64) bool { return e.space.spare(n) }
 

@@ -352,7 +352,7 @@ func (e *Engine) CheckTables(ctx context.Context, id Ident) (damages []Damage, e
 	return damages, nil
 }
 
-// listsTable says whether the store still needs a table.
+// listsTable reports whether the store still needs a table.
 func (e *Engine) listsTable(name string) bool {
 	levels, err := e.db.SSTables()
 	if err != nil {

@@ -76,7 +76,7 @@ func (u *Unit) Begin(e *Engine) {
 	*u = Unit{e: e, batch: e.db.NewBatch(), unitMemory: unitMemories.Get().(*unitMemory)}
 }
 
-// Empty says whether the unit has no writes.
+// Empty reports whether the unit has no writes.
 func (u *Unit) Empty() bool { return u.batch.Empty() && len(u.counters) == 0 }
 
 // Size is the length of the unit's writes in bytes, and Count their number.
@@ -85,7 +85,7 @@ func (u *Unit) Size() int { return u.batch.Len() }
 // Count is the number of writes.
 func (u *Unit) Count() int { return int(u.batch.Count()) }
 
-// HoldsLocks says whether the unit holds any lock.
+// HoldsLocks reports whether the unit holds any lock.
 func (u *Unit) HoldsLocks() bool { return len(u.locks) > 0 }
 
 // Set stores value under key. Both are copied.
@@ -125,7 +125,7 @@ func (u *Unit) SetFilled(id Ident, key []byte, size int, fill func(value []byte)
 func (u *Unit) Frees() { u.sets = false }
 
 // Delete removes key; oldLen is the length of the value it has (it steers
-// compactions, nothing else), or -1 where that is not known.
+// compactions, nothing else), or -1 if that is not known.
 func (u *Unit) Delete(id Ident, key []byte, oldLen int) error {
 	u.key = appendKey(u.key[:0], id, key)
 	if oldLen < 0 {
@@ -302,7 +302,7 @@ func (u *Unit) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 }
 
 // Commit makes the unit visible, whole, and returns when it is as durable as d
-// asks: Seal, Apply and Wait. Errors: 14031 where the disk is full (nothing was
+// asks: Seal, Apply and Wait. Errors: 14031 if the disk is full (nothing was
 // written), or the cause of ctx's end while it waits for the disk (the unit is
 // committed then, and durable within the interval). The unit is dead afterwards
 // in any case. The batch is one record of the log, which keeps the order of the
@@ -331,7 +331,7 @@ func (e *Engine) Wait(ctx context.Context, d Durability) error {
 
 // Seal ends the writes of a unit: counters and the allocators of idents become a
 // part of its batch, which gets its final order. The disk's room is asked for
-// here, so nothing refuses later. Errors: 14031 where the disk is full.
+// here, so nothing refuses later. Errors: 14031 if the disk is full.
 func (u *Unit) Seal() error {
 	if u.sealed {
 		return nil
@@ -356,7 +356,7 @@ func (u *Unit) Seal() error {
 
 // Apply makes the writes visible, with what they change in memory: sums and
 // idents. at is the unit's place in the log of a replicated group, which becomes
-// the engine's Applied in the same step; 0 where there is no log. The locks stay.
+// the engine's Applied in the same step; 0 if there is no log. The locks stay.
 // What has a place is on the disk already, in that log: the operating system need not
 // have it when Apply returns, and what waits for the journal next takes it along.
 // REQUIRES: the unit is sealed. One that was decoded is bound, too.

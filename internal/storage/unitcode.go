@@ -14,7 +14,7 @@ import (
 //
 //	length of the batch ‖ the batch, as Pebble's log has it
 //	number of counters ‖ for each: ident, and its deltas as signed varints
-//	the next free common ident, 0 where none was taken
+//	the next free common ident, 0 if none was taken
 //
 // Numbers are varints.
 
@@ -125,7 +125,7 @@ func (u *Unit) Bind(counter func(Ident) *Counter) error {
 	return nil
 }
 
-// validBatch says whether bytes are a batch as units make it, without keyspaces
+// validBatch reports whether bytes are a batch as units make it, without keyspaces
 // of one member alone.
 func validBatch(repr []byte) bool {
 	if len(repr) < batchHeader {
@@ -168,7 +168,7 @@ func validBatch(repr []byte) bool {
 	}
 }
 
-// validOperand says whether a value can be merged.
+// validOperand reports whether a value can be merged.
 func validOperand(v []byte) bool {
 	switch {
 	case len(v) == 0:
@@ -180,7 +180,7 @@ func validOperand(v []byte) bool {
 	return v[0] == mergeOr
 }
 
-// commonKey says whether a store's key is in a keyspace that all members of a
+// commonKey reports whether a store's key is in a keyspace that all members of a
 // group share; end says that it is the exclusive end of a range.
 func commonKey(key []byte, end bool) bool {
 	id, rest, ok := cutIdent(key)
@@ -199,7 +199,7 @@ func commonKey(key []byte, end bool) bool {
 	return id >= FirstIdent && (id < FirstOwnIdent || end && id == FirstOwnIdent && len(rest) == 0)
 }
 
-// OwnKey says whether a key of a keyspace is of this member alone.
+// OwnKey reports whether a key of a keyspace is of this member alone.
 func OwnKey(id Ident, key []byte) bool {
 	if id == IdentRaft || id == IdentMeta && string(key) != string(keysNextIdent[CommonIdents][1:]) {
 		return true

@@ -125,7 +125,7 @@ func (fs *engineFS) wrap(f vfs.File, name string, category vfs.DiskWriteCategory
 	return g
 }
 
-// vital says whether Pebble cannot continue without files of the category:
+// vital reports whether Pebble cannot continue without files of the category:
 // writes to them wait for space instead of failing. Tables are not vital:
 // Pebble tries again.
 func vital(c vfs.DiskWriteCategory) bool {
@@ -210,7 +210,7 @@ func (f *walFile) Preallocate(offset, length int64) error {
 func (f *walFile) Sync() error     { return nil }
 func (f *walFile) SyncData() error { return nil }
 
-// durable says whether the disk has all that was written.
+// durable reports whether the disk has all that was written.
 func (f *walFile) durable() bool { return f.synced.Load() >= f.written.Load() }
 
 // syncNow makes what was written before the call durable. Where the file is being

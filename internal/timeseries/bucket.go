@@ -42,7 +42,7 @@ func Start(t int64, o *schema.Timeseries) int64 {
 	return t - m
 }
 
-// Accepts says whether a bucket that begins at start may hold a measurement of time t,
+// Accepts reports whether a bucket that begins at start may hold a measurement of time t,
 // both in milliseconds.
 func Accepts(start, t int64, o *schema.Timeseries) bool {
 	return t >= start && t-start < o.MaxSpanSeconds*1000
@@ -68,7 +68,7 @@ func floorDiv(a, b int64) int64 {
 // Bucket is a packed bucket, opened.
 type Bucket struct {
 	Count int
-	Meta  bson.Value // Missing where it has none
+	Meta  bson.Value // Missing if it has none
 	// Start is control.min of the time, Last control.max: milliseconds.
 	Start, Last int64
 	Min, Max    bson.Doc // statistics by field

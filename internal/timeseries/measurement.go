@@ -11,12 +11,12 @@ import (
 // meta value, where there is one, then its other fields.
 type Measurement struct {
 	Doc  bson.Doc
-	Meta bson.Value // Missing where it has none
+	Meta bson.Value // Missing if it has none
 	Time int64      // milliseconds since 1970
 }
 
 // NewMeasurement makes a measurement from a document: its time first, its meta value
-// with sorted fields, then the rest as it is. Errors: 2 where its time is not a date.
+// with sorted fields, then the rest as it is. Errors: 2 if its time is not a date.
 func NewMeasurement(doc bson.Doc, o *schema.Timeseries) (Measurement, error) {
 	m, _, err := AppendMeasurement(make([]byte, 0, len(doc)), doc, o)
 	return m, err
@@ -71,7 +71,7 @@ func Cut(ms []Measurement, o *schema.Timeseries) [][]Measurement {
 	return append(pieces, ms[from:])
 }
 
-// IsFull says whether a bucket of these measurements is full.
+// IsFull reports whether a bucket of these measurements is full.
 func IsFull(ms []Measurement) bool {
 	size := 0
 	for _, m := range ms {

@@ -13,13 +13,13 @@ import (
 type frame struct {
 	id      [12]byte
 	start   int64
-	meta    bson.Value // Missing where the measurements have none
+	meta    bson.Value // Missing if the measurements have none
 	names   []string
 	columns []*Series
 	o       *schema.Timeseries
 }
 
-// Pack makes a bucket. meta is Missing where the measurements have none; each
+// Pack makes a bucket. meta is Missing if the measurements have none; each
 // measurement has a Date in the time field, and its meta field is left out. REQUIRES: 1
 // ≤ len(measurements) ≤ MaxMeasurements, all of them, but for the first, in the span of
 // start.

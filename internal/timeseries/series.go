@@ -11,7 +11,7 @@ import (
 // Values of one type and one width, as most are, lie one after the other.
 type Series struct {
 	n      int
-	values []bson.Value // nil where all are of one type and width
+	values []bson.Value // nil if all are of one type and width
 	t      bson.Type
 	width  int
 	data   []byte // n values
@@ -102,7 +102,7 @@ func (s *Series) extend(n int) {
 	}
 }
 
-// hasValue says whether there is one that is no gap.
+// hasValue reports whether there is one that is no gap.
 func (s *Series) hasValue() bool {
 	if s.values == nil {
 		return s.width != 0 && s.n > 0
@@ -177,7 +177,7 @@ func (c *Column) unpack(s *Series) error {
 	return err
 }
 
-// unpackRun sets s to the one run that a column is; done is false where its
+// unpackRun sets s to the one run that a column is; done is false if its
 // values have no common width.
 func (s *Series) unpackRun(kind byte, r *reader) (done bool, err error) {
 	if kind == kindSame {

@@ -24,7 +24,7 @@ type exchange struct {
 	status  int
 }
 
-// begin makes e the exchange of a request; false where its URI is none.
+// begin makes e the exchange of a request; false if its URI is none.
 func (e *exchange) begin(ctx *fasthttp.RequestCtx) bool {
 	e.fast, e.status, e.values = ctx, 0, e.values[:0]
 	clear(e.header)

@@ -44,7 +44,7 @@ const (
 	OpMsg         OpCode = 2013
 )
 
-// known says whether op may occur.
+// known reports whether op may occur.
 func (op OpCode) known() bool {
 	switch op {
 	case OpReply, OpUpdate, OpInsert, OpQuery, OpGetMore, OpDelete, OpKillCursors, OpCompressed, OpMsg:
@@ -87,7 +87,7 @@ type Memory interface {
 	// Room is asked for n bytes in all, beyond FreeRead. Where it fails the rest of
 	// the message is passed over.
 	Room(n int) error
-	// Late says whether to go on waiting for a message after an error of the
+	// Late reports whether to go on waiting for a message after an error of the
 	// connection.
 	Late(err error) bool
 }

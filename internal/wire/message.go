@@ -48,7 +48,7 @@ func ParseInto(m *Message, f Frame) (*Message, error) {
 		err = m.refuseOpCode()
 	}
 	// A message that is broken is still given back: its header and its flags
-	// say whether and how to answer.
+	// report whether and how to answer.
 	return m, err
 }
 
@@ -117,5 +117,5 @@ func (m *Message) AnswerError(requestID int32, e *mongoerr.Error) *Message {
 	return m.Answer(requestID, b.Finish())
 }
 
-// WantsAnswer says whether the sender waits for one.
+// WantsAnswer reports whether the sender waits for one.
 func (m *Message) WantsAnswer() bool { return m.Flags&MoreToCome == 0 }

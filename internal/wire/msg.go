@@ -198,7 +198,7 @@ func parseDoc(b []byte) (d bson.Doc, rest []byte, err error) {
 	return d, b[n:], nil
 }
 
-// length reads the int32 in front of b, or gives -1 where there is none.
+// length reads the int32 in front of b, or gives -1 if there is none.
 func length(b []byte) int {
 	if len(b) < 4 {
 		return -1

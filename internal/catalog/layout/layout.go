@@ -20,8 +20,8 @@ type Layout interface {
 	// Identity returns the part of a record key that a document keeps for its life,
 	// and by which it is locked (invariant identity). It shares the key's bytes.
 	Identity(k Key) []byte
-	// ID returns the key string of _id in a record key, empty where the key is
-	// damaged; has is false where the record keys of the layout do not contain it.
+	// ID returns the key string of _id in a record key, empty if the key is
+	// damaged; has is false if the record keys of the layout do not contain it.
 	ID(k Key) (id []byte, has bool)
 	// InOrder says that documents must become visible in the order of their record
 	// keys, so that one writer at a time may add some.
@@ -77,7 +77,7 @@ type Sections interface {
 	// whether there may be any; else it is exact.
 	Third(doc bson.Doc, in uint64) int64
 	Marks() bool
-	// Serve says whether the sections are in the order of an index's rule.
+	// Serve reports whether the sections are in the order of an index's rule.
 	Serve(ix *schema.Index) bool
 	// Instants says that everything in a section is due at the same instant, so
 	// that no section is ever due in part.

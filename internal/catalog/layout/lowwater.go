@@ -12,11 +12,11 @@ import (
 // has been removed.
 type LowWater struct {
 	first uint64 // those below it have been dropped
-	own   uint64 // as are those from ownWindows on below this; 0 where there are none
+	own   uint64 // as are those from ownWindows on below this; 0 if there are none
 	drops uint32 // of buckets: the number of drops so far; else 0
 }
 
-// Below says whether a section is below the mark.
+// Below reports whether a section is below the mark.
 func (m LowWater) Below(n uint64) bool { return n < m.first || n >= ownWindows && n < m.own }
 
 // Dead says of the record key in an index entry whether its document was
@@ -34,7 +34,7 @@ func (m LowWater) Lift(n uint64) uint64 {
 	return max(n, m.first)
 }
 
-// AtLeast says whether everything that is dead by another mark is dead by this
+// AtLeast reports whether everything that is dead by another mark is dead by this
 // one.
 func (m LowWater) AtLeast(other LowWater) bool {
 	if m.drops != other.drops {
@@ -43,7 +43,7 @@ func (m LowWater) AtLeast(other LowWater) bool {
 	return m.first >= other.first && m.own >= other.own
 }
 
-// Sinks says whether the mark is lower than another one for the first kind of
+// Sinks reports whether the mark is lower than another one for the first kind of
 // sections.
 func (m LowWater) Sinks(from LowWater) bool { return m.first < from.first }
 

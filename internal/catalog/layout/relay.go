@@ -20,7 +20,7 @@ type Relay struct {
 // counted together. It is not a window, and above all that are ever due.
 const ByIDSection = 0xfe << 56
 
-// OfID says whether a record key of a Relay belongs to the half by _id. Key strings
+// OfID reports whether a record key of a Relay belongs to the half by _id. Key strings
 // of _id and numbers of windows never begin with the same byte: tags are from 08 to
 // f8 (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes
 // with 00, 80 or ff. The only tag among those is that of regular expressions, which
@@ -57,7 +57,7 @@ var (
 	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{0xff}, nil}}
 )
 
-// Leaves says whether a document is in the half that documents leave.
+// Leaves reports whether a document is in the half that documents leave.
 func (l *Relay) Leaves(k Key) bool { return k.OfID() != l.Back }
 
 // Left returns the half that documents leave.
@@ -112,7 +112,7 @@ func (l *Relay) Stored() bson.Doc {
 }
 
 // Relaying turns a loaded layout into a Relay, where its stored form says so; ok
-// is false where the stored form is not known.
+// is false if the stored form is not known.
 func Relaying(w *Window, stored bson.Doc) (l Layout, ok bool) {
 	switch v := stored.Lookup(relayField); {
 	case v.IsMissing():

@@ -46,12 +46,12 @@ type Window struct {
 	components []string
 	width      int64 // milliseconds
 	lastWrite  bool
-	// index is the one that the windows were made for; nil where only its path
+	// index is the one that the windows were made for; nil if only its path
 	// matters.
 	index *schema.Index
 }
 
-// Windowable says whether an index may have windows.
+// Windowable reports whether an index may have windows.
 func Windowable(ix *schema.Index) bool {
 	_, lastWrite := ix.ByLastWrite()
 	return (ix.Plugin == "" || lastWrite) && len(ix.Parts) == 1
@@ -239,7 +239,7 @@ func (w *Window) WholeUntil(date int64) int64 {
 	return int64(w.at(date+1)^1<<63)*w.width - 1
 }
 
-// tooFar says whether a date is so early or late that arithmetic with the span
+// tooFar reports whether a date is so early or late that arithmetic with the span
 // of a section overflows.
 func tooFar(date, width int64) bool {
 	return date > math.MaxInt64-width || date < math.MinInt64+2*width

@@ -72,7 +72,7 @@ func (b *Budget) Close() { b.account.Close() }
 // Used returns how many bytes are staged.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
-// Over says whether too much is staged, by the bound or because operations are short
+// Over reports whether too much is staged, by the bound or because operations are short
 // of memory.
 func (b *Budget) Over() bool {
 	n := b.used.Load()

@@ -201,7 +201,7 @@ func (n *Reopened) Read(r *storage.EncodingReader) {
 	}
 }
 
-// validMeta says whether a value is a meta value, or represents none.
+// validMeta reports whether a value is a meta value, or represents none.
 func validMeta(v bson.Value) bool {
 	return v.IsMissing() && len(v.Data) == 0 || bson.ValidateValue(v, maxMetaDepth) == nil
 }

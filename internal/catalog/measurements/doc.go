@@ -20,7 +20,7 @@
 //	0x02 ‖ number                                        → staged ones, those of one unit
 //	0x03                                                 → how far frozen ones were flushed (Progress)
 //
-// A source begins with 0x00 where there is no meta value; else it is 0x01 ‖ key
+// A source begins with 0x00 if there is no meta value; else it is 0x01 ‖ key
 // string of the meta value ‖ its hash, which tells apart what is equal and not the
 // same, such as 1 and 1.0. Numbers rise.
 //
@@ -30,7 +30,7 @@
 //     only under the lock of its key; staged ones are frozen, all at once, while
 //     nobody stages, and are flushed under that lock.
 //   - open-seen: a reader sees staged measurements when the table has them; snapshot
-//     and table are taken together, and the progress of flushing says whether the
+//     and table are taken together, and the progress of flushing reports whether the
 //     snapshot has them elsewhere already.
 //
 // What a unit changes in a table is a Change, which is made when the unit commits, on

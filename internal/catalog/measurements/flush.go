@@ -22,14 +22,14 @@ const (
 	partSeals = 16
 )
 
-// FlushWanted says whether FlushStep has work to do.
+// FlushWanted reports whether FlushStep has work to do.
 func (t *Table) FlushWanted() bool {
 	return t.staging.frozen.Load() > 0 || t.staging.bytes.Load() >= stageBytes
 }
 
 // FlushStep does an insert's share of flushing: it flushes a part of what is frozen.
 // Where enough is staged it first flushes everything frozen, and then freezes what is
-// staged. did is false where others are flushing and there is no hurry. The caller
+// staged. did is false if others are flushing and there is no hurry. The caller
 // must not have a unit that holds anything. Errors: those of run.
 func (t *Table) FlushStep(ctx context.Context, run Run) (did bool, err error) {
 	g := &t.staging
@@ -276,7 +276,7 @@ func (w *writer) lock(ctx context.Context, groups []*group) error {
 	return err
 }
 
-// lockSource locks a source to the unit's end; nil where the table does not know it.
+// lockSource locks a source to the unit's end; nil if the table does not know it.
 func (w *writer) lockSource(ctx context.Context, key []byte) (*source, error) {
 	if _, err := w.u.Storage().Lock(ctx, storage.LockRecord, w.t.id, key); err != nil {
 		return nil, err
@@ -338,7 +338,7 @@ func (w *writer) add(count, size int) {
 	w.u.Storage().Add(w.t.counter, sumBytes, int64(size))
 }
 
-// isOf says whether a measurement belongs to a source.
+// isOf reports whether a measurement belongs to a source.
 func isOf(m timeseries.Measurement, source []byte) bool {
 	return bytes.Equal(appendSource(nil, m.Meta), source)
 }

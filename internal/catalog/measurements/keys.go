@@ -72,10 +72,10 @@ func appendNumber(dst []byte, n uint64) []byte { return binary.BigEndian.AppendU
 // numberOf returns the number in any key except that of the progress.
 func numberOf(key []byte) uint64 { return binary.BigEndian.Uint64(key[len(key)-numberBytes:]) }
 
-// isStaged says whether the record of a key has staged measurements.
+// isStaged reports whether the record of a key has staged measurements.
 func isStaged(key []byte) bool { return key[0] == stagedKeys }
 
-// validKey says whether a key, other than that of the progress, is complete.
+// validKey reports whether a key, other than that of the progress, is complete.
 func validKey(key []byte) bool {
 	return len(key) > numberBytes && (isStaged(key) || len(key) >= suffixBytes)
 }
@@ -83,13 +83,13 @@ func validKey(key []byte) bool {
 // Progress is how far staged measurements have been flushed.
 type Progress struct {
 	flushes uint64 // parts that were flushed
-	// cut is 0 where all that were frozen are flushed; else those in records with
+	// cut is 0 if all that were frozen are flushed; else those in records with
 	// lower numbers are frozen, and those of sources up to last are flushed.
 	cut  uint64
 	last []byte
 }
 
-// flushed says whether a frozen measurement of a source was flushed.
+// flushed reports whether a frozen measurement of a source was flushed.
 func (p *Progress) flushed(source []byte) bool {
 	return p.cut == 0 || bytes.Compare(source, p.last) <= 0
 }
@@ -135,7 +135,7 @@ func decodeProgress(v []byte) (p Progress, err error) {
 
 // each calls f with the measurements of a record and the keys of their sources,
 // without staged ones that were flushed. The arguments of f share the record's
-// bytes. The source is nil where the key is damaged.
+// bytes. The source is nil if the key is damaged.
 func (p *Progress) each(key, value []byte, o *schema.Timeseries, f func(source []byte, m timeseries.Measurement) error) error {
 	staged := isStaged(key)
 	var source []byte

@@ -52,7 +52,7 @@ func (r *Reader) Read(s *Source, from, to int64) ([]timeseries.Measurement, erro
 }
 
 // Newest returns the time of the newest open measurement of a source; ok is
-// false where there is none.
+// false if there is none.
 func (r *Reader) Newest(s *Source) (at int64, ok bool, err error) {
 	at = minTime
 	for _, m := range s.Staged {

@@ -36,7 +36,7 @@ func (r *Rule) DueAt(at int64) int64 {
 	return at + r.Seconds*1000
 }
 
-// Wants says whether the rule applies to the measurements of a source.
+// Wants reports whether the rule applies to the measurements of a source.
 func (r *Rule) Wants(o *schema.Timeseries, s *Source) bool {
 	if r.Filter == nil {
 		return true

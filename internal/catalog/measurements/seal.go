@@ -48,7 +48,7 @@ func (t *Table) SealAll(ctx context.Context, run Run) error {
 	return nil
 }
 
-// TooMany says whether too many sources have open measurements.
+// TooMany reports whether too many sources have open measurements.
 func (t *Table) TooMany() bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -116,7 +116,7 @@ func idleSealEvery(o *schema.Timeseries) time.Duration {
 	return time.Duration(min(o.MaxSpanSeconds, int64(maxIdleSealEvery/time.Second))) * time.Second
 }
 
-// spanOver says whether a bucket that begins with a measurement of t accepts
+// spanOver reports whether a bucket that begins with a measurement of t accepts
 // none of now or later.
 func spanOver(t, now int64, o *schema.Timeseries) bool {
 	return now == always || timeseries.Start(t, o) <= now-o.MaxSpanSeconds*1000

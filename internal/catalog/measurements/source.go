@@ -13,7 +13,7 @@ import (
 // Source is one source with open measurements, as the table knew it.
 type Source struct {
 	Key  []byte     // the prefix of the keys of its open measurements
-	Meta bson.Value // Missing where they have none
+	Meta bson.Value // Missing if they have none
 	// Count is how many there are at most; First and Last are bounds of their
 	// times, in milliseconds.
 	Count       int
@@ -55,11 +55,11 @@ func (s *source) grow(n, size int, first, last int64) {
 	s.First, s.Last = min(s.First, first), max(s.Last, last)
 }
 
-// full says whether the open measurements that are no longer staged are enough
+// full reports whether the open measurements that are no longer staged are enough
 // for a bucket.
 func (s *source) full() bool { return s.Count-len(s.Staged) >= timeseries.Capacity }
 
-// Due says whether some open measurements of a source may be due at a time: all
+// Due reports whether some open measurements of a source may be due at a time: all
 // those that would make a bucket or, where the rule is exact, any.
 func (s *Source) Due(upTo int64, exact bool) bool {
 	return s.First <= upTo && (exact || s.FirstEnd <= upTo)

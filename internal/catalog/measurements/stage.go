@@ -83,7 +83,7 @@ func (t *Table) stageLocked(o *schema.Timeseries, key []byte, m timeseries.Measu
 	t.staging.bytes.Add(int64(len(m.Doc)))
 }
 
-// staged says whether a source has staged measurements.
+// staged reports whether a source has staged measurements.
 func (t *Table) staged(key []byte) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

@@ -50,7 +50,7 @@ type Table struct {
 	sources map[string]*source
 	open    int       // of them have open measurements
 	oldest  [][]byte  // those to be sealed next where there are too many
-	sorted  []*source // by key; nil where it must be rebuilt
+	sorted  []*source // by key; nil if it must be rebuilt
 	seq     uint64    // the greatest number so far
 	stats   Stats     // except what is counted elsewhere
 }

@@ -51,7 +51,7 @@ func (t *Table) Stats() Stats {
 	return s
 }
 
-// Add makes what a write does pending; false where there is no room, or no memory for
+// Add makes what a write does pending; false if there is no room, or no memory for
 // operations left, and then nothing has happened. Resolve must follow.
 // The caller has the locks of all its documents.
 func (t *Table) Add(w *Write, at Evaluation) bool {
@@ -86,7 +86,7 @@ func (t *Table) forget(v *Version) {
 	v.Doc = nil
 }
 
-// Resolve reports the outcome of a write that was added: nil where it was applied, and
+// Resolve reports the outcome of a write that was added: nil if it was applied, and
 // is in the store; an error where it was refused, or the outcome is not known. After
 // the first call it does nothing.
 func (t *Table) Resolve(w *Write, err error) {
@@ -120,7 +120,7 @@ func (t *Table) Resolve(w *Write, err error) {
 	close(w.done)
 }
 
-// Newest returns the write that made the newest version of a document; nil where the
+// Newest returns the write that made the newest version of a document; nil if the
 // store has that. The caller has the document's lock.
 func (t *Table) Newest(key []byte) *Write {
 	if t.has.Load() == 0 {

@@ -7,7 +7,7 @@ import (
 )
 
 // Evaluation identifies the state of a replicated group on which something is
-// evaluated. Only the committer that made it can interpret it; zero where there is
+// evaluated. Only the committer that made it can interpret it; zero if there is
 // no log.
 type Evaluation struct {
 	Term, Epoch uint64
@@ -63,7 +63,7 @@ func (w *Write) Put(key, record, doc []byte) bool {
 // At returns the evaluation of the write.
 func (w *Write) At() Evaluation { return w.at }
 
-// Resolved says whether the write was applied or refused.
+// Resolved reports whether the write was applied or refused.
 func (w *Write) Resolved() bool {
 	select {
 	case <-w.done:

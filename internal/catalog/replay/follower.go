@@ -8,10 +8,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// errFollower is what writers are told.
+// errFollower is the error for writers.
 var errFollower = mongoerr.New(mongoerr.NotWritablePrimary, "not primary")
 
-// follower is the Committer of a member that takes no writes.
+// follower is the Committer of a member that accepts no writes.
 type follower struct{}
 
 func (follower) Commit(context.Context, *catalog.Effect, storage.Durability) error {

@@ -7,30 +7,30 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Errors of effects that were not applied, as package repl has them.
+// Errors of effects that were not applied, as in package repl.
 var (
 	errDropped = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was dropped")
 	errUnknown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "nobody knows what became of the operation")
 )
 
-// order is the log of a primary without disk and members: effects whose place is decided
-// and that are not applied yet.
+// order is the log of a primary without disk and members: effects whose order is
+// decided, and that are not applied yet.
 type order struct {
 	mu   sync.Mutex
-	at   catalog.Evaluation // of now; zero while nobody is primary
-	held bool               // nothing is applied but by Apply
+	at   catalog.Evaluation // the current evaluation; zero without a primary
+	held bool               // only Apply applies effects
 	list []*given
 }
 
-// given is an effect with its encoding, and who waits for it.
+// given is an effect with its encoding and its waiter.
 type given struct {
 	effect *catalog.Effect
 	bytes  []byte
 	done   chan error // capacity 1
 }
 
-// put decides on the place of an effect, or refuses it: one that was evaluated before
-// another one was refused.
+// put decides the order of an effect, or rejects it if it was evaluated before another
+// one was rejected.
 func (o *order) put(e *catalog.Effect) (*given, error) {
 	g := &given{e, e.AppendEncoded(nil), make(chan error, 1)}
 	o.mu.Lock()
@@ -61,7 +61,7 @@ func (o *order) next() *given {
 	return g
 }
 
-// begin makes at the evaluation of now, and takes what waits behind the first n.
+// begin makes at the current evaluation, and removes the effects after the first n.
 func (o *order) begin(at catalog.Evaluation, n int) []*given {
 	o.mu.Lock()
 	defer o.mu.Unlock()

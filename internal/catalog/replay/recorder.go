@@ -15,7 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// tester is what a proof needs of *testing.T and *rapid.T.
+// tester is the common part of *testing.T and *rapid.T.
 type tester interface {
 	Helper()
 	Fatal(...any)
@@ -25,8 +25,8 @@ const (
 	// firstMiddle is after how many effects the first checkpoint is taken; each
 	// following one after twice as many, and takes the place of the one before.
 	firstMiddle = 4
-	// raiseEvery is after how many effects the replicas look when the next document
-	// is due, so that they depend on being told of the next ones.
+	// raiseEvery is after how many effects the replicas look up when the next document
+	// is due, so that they depend on the notes of later ones.
 	raiseEvery = 4
 	// maxBytes bounds the effects that are kept; a test that writes more is not proved.
 	maxBytes = 256 << 20
@@ -39,7 +39,7 @@ type Recorder struct {
 	catalog *catalog.Catalog
 	storage storage.Options
 	options catalog.Options
-	empty   bool // the store had nothing in the beginning
+	empty   bool // the store was empty at the beginning
 
 	order order // of the effects that are not applied yet
 
@@ -117,7 +117,7 @@ func (r *Recorder) Commit(ctx context.Context, e *catalog.Effect, d storage.Dura
 	return r.engine.Wait(ctx, d)
 }
 
-// apply applies so many of the effects that wait.
+// apply applies a number of the waiting effects.
 func (r *Recorder) apply(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -188,12 +188,12 @@ func (r *Recorder) Close() error {
 		err = r.prove("replica from the middle", middle, r.middle, want, false)
 	}
 	if err != nil {
-		r.t.Fatal(err) // not all who close a catalog look at the error
+		r.t.Fatal(err) // not every caller of Close checks the error
 	}
 	return nil
 }
 
-// state is all keys that are not of a member alone, and the live state.
+// state is all keys that are replicated, and the live state.
 func (r *Recorder) state(e *storage.Engine, c *catalog.Catalog) (s state, err error) {
 	err = e.EachKey(func(id storage.Ident, key, value []byte) error {
 		if !storage.OwnKey(id, key) {
@@ -214,7 +214,7 @@ type state struct {
 }
 
 // prove applies the effects from one on to a replica, whose state must then be the
-// one that is wanted; whole says that it knows all since the beginning.
+// expected one; whole says that it has all effects since the beginning.
 func (r *Recorder) prove(name string, o storage.Options, from int, want state, whole bool) error {
 	r.t.Helper()
 	engine, err := storage.Open(o)
@@ -267,7 +267,7 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 	return c.Close()
 }
 
-// raiseWatermarks has the collections that hide what is due know when that is.
+// raiseWatermarks raises the expiry watermarks of collections that hide expired documents.
 func raiseWatermarks(engine *storage.Engine, c *catalog.Catalog) error {
 	for _, db := range c.Databases() {
 		for _, coll := range c.Collections(db) {
@@ -298,8 +298,8 @@ func raiseWatermarks(engine *storage.Engine, c *catalog.Catalog) error {
 	return nil
 }
 
-// difference describes the first differences of two states; "" for none. Of what
-// is due in the background only a whole replica knows all.
+// difference describes the first differences of two states; "" for none. Only a whole
+// replica has the complete background state.
 func difference(want, got state, whole bool) string {
 	var out strings.Builder
 	n := 0
@@ -332,8 +332,7 @@ func difference(want, got state, whole bool) string {
 	return out.String()
 }
 
-// walk tells of lines that are in one list, each once and in one order, and not in
-// the other.
+// walk reports lines that are in only one of two sorted lists.
 func walk(want, got [][]byte, line func(sign string, s []byte)) {
 	has := make(map[string]bool, len(want))
 	for _, s := range want {

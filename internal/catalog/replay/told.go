@@ -12,15 +12,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// told is the documents of all collections as one who reads operations knows them:
-// by collection and _id. Time series are left out, whose buckets nobody is told of.
+// told is the documents of all collections as a reader of operations knows them: by
+// collection and _id. Time series are left out, as operations do not contain their
+// buckets.
 type told struct {
 	engine  *storage.Engine
 	catalog *catalog.Catalog
 	docs    map[schema.Namespace]map[string]bson.Doc
 }
 
-// tell begins with what the replica has.
+// tell starts with the documents of the replica.
 func tell(e *storage.Engine, c *catalog.Catalog) (*told, error) {
 	t := &told{e, c, nil}
 	var err error
@@ -28,7 +29,7 @@ func tell(e *storage.Engine, c *catalog.Catalog) (*told, error) {
 	return t, err
 }
 
-// stored is all documents that the replica has.
+// stored returns all documents of the replica.
 func (t *told) stored() (map[schema.Namespace]map[string]bson.Doc, error) {
 	all := map[schema.Namespace]map[string]bson.Doc{}
 	for _, db := range t.catalog.Databases() {
@@ -46,7 +47,7 @@ func (t *told) stored() (map[schema.Namespace]map[string]bson.Doc, error) {
 	return all, nil
 }
 
-// tells says whether operations tell of the documents of a collection.
+// tells reports whether operations contain the documents of a collection.
 func tells(c *catalog.Collection) bool {
 	return c != nil && c.Ident != 0 && c.Ident < storage.FirstOwnIdent && c.Settings.Timeseries == nil
 }
@@ -70,7 +71,7 @@ func (t *told) each(c *catalog.Collection, from, to []byte, f func(bson.Doc)) er
 // idOf is the same for equal _ids, such as 1 and 1.0.
 func idOf(d bson.Doc) string { return string(keystring.Append(nil, d.Lookup("_id"), false, nil)) }
 
-// follow takes the operations of an effect that is about to be applied.
+// follow adds the operations of an effect that is about to be applied.
 func (t *told) follow(e *catalog.Effect) error {
 	all, _, err := e.Operations()
 	if err != nil {
@@ -167,7 +168,7 @@ func (t *told) command(op catalog.Operation) error {
 	return nil
 }
 
-// check says where what was told is not what is there.
+// check reports the differences of told and the stored documents.
 func (t *told) check() error {
 	all, err := t.stored()
 	if err != nil {

@@ -74,7 +74,7 @@ type Run struct {
 	Doc   bson.Doc
 }
 
-// Has says whether a statement is in the run.
+// Has reports whether a statement is in the run.
 func (r *Run) Has(statement int32) bool {
 	return statement >= r.First && int64(statement) < int64(r.First)+int64(r.Count)
 }
@@ -95,7 +95,7 @@ const recordVersion = 1
 
 // Record is what one unit did for a session.
 type Record struct {
-	Term uint64 // position of the unit in the log of the replicated group; zero where there is none
+	Term uint64 // position of the unit in the log of the replicated group; zero if there is none
 	Time uint64
 	Txn  int64 // the transaction number, not below 0
 	Date int64 // the time by the proposer's clock: milliseconds since 1970
@@ -143,7 +143,7 @@ func Parse(value []byte) (r Record, err error) {
 	return r, r.parseBody(&in)
 }
 
-// ValidBody says whether bytes are the body of a record.
+// ValidBody reports whether bytes are the body of a record.
 func ValidBody(body []byte) bool {
 	return new(Record).parseBody(&storage.EncodingReader{Rest: body}) == nil
 }

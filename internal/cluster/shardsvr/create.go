@@ -224,7 +224,7 @@ func (r *request) version(ctx context.Context) error {
 	return err
 }
 
-// refine answers {_shardsvrRefine: ns, key, version} or {…, check: true}. Errors: 72 where no
+// refine answers {_shardsvrRefine: ns, key, version} or {…, check: true}. Errors: 72 if no
 // index supports the key, 117 while a range is hidden.
 func (r *request) refine(ctx context.Context) error {
 	v := r.body.Lookup("key")

@@ -77,7 +77,7 @@ type keyWalk struct {
 	short bool    // there are more that run does not have
 }
 
-// all walks to the end, or until f wants no more; walked is false where no index serves.
+// all walks to the end, or until f wants no more; walked is false if no index serves.
 func (w *keyWalk) all(ctx context.Context) (walked bool, err error) {
 	for again := true; again; {
 		if again, err = w.walk(ctx); err != nil {
@@ -93,7 +93,7 @@ func (w *keyWalk) all(ctx context.Context) (walked bool, err error) {
 // entry is the entry of a document; id is its identity.
 type entry struct{ id, record []byte }
 
-// open opens a scan of the collection as it is; its index is nil where none serves.
+// open opens a scan of the collection as it is; its index is nil if none serves.
 func (w *keyWalk) open() error {
 	for {
 		if w.coll = w.coll.Latest(); w.coll == nil {
@@ -173,7 +173,7 @@ func (w *keyWalk) remember(id, record []byte) {
 	}
 }
 
-// flush passes the run of a key on. more is false where f wants no more, again is true where
+// flush passes the run of a key on. more is false if f wants no more, again is true where
 // there are more of the key.
 func (w *keyWalk) flush(key []byte) (more, again bool, err error) {
 	for _, e := range w.run {
@@ -186,7 +186,7 @@ func (w *keyWalk) flush(key []byte) (more, again bool, err error) {
 	return true, again, nil
 }
 
-// pass passes a document to f, which says whether it wants more.
+// pass passes a document to f, which reports whether it wants more.
 func (w *keyWalk) pass(key, id, record []byte) (more bool, err error) {
 	err = w.scan.Document(record, func(doc bson.Doc) error {
 		if err := invariant.Require(doc != nil, "shardsvr: an entry in a state of the store has a document"); err != nil {

@@ -156,7 +156,7 @@ func (s *Shard) eachKey(ctx context.Context, c *catalog.Collection, ix *catalog.
 	}
 }
 
-// boundAt is the bound at which a shard key begins; ok is false where no document has it any
+// boundAt is the bound at which a shard key begins; ok is false if no document has it any
 // more.
 func (s *Shard) boundAt(ctx context.Context, c *catalog.Collection, ix *catalog.Index, key []byte) (b shard.Bound, ok bool, err error) {
 	scan := s.exec.ScanKeys(c, ix, key, keystring.Successor(key))

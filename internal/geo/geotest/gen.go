@@ -68,7 +68,7 @@ func Geometry() *rapid.Generator[bson.Value] {
 // which way an edge goes round the sphere.
 const nearlyOpposite = -1 + 1e-9
 
-// definite says whether it is clear where the edges between points go.
+// definite reports whether it is clear where the edges between points go.
 func definite(points []bson.Value) bool {
 	for i := range points[1:] {
 		ax, ay, az := onSphere(points[i])

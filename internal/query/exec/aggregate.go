@@ -36,7 +36,7 @@ func (x *Executor) Read(ctx context.Context, c *catalog.Collection, q *Query, p 
 	return x.aggregate(ctx, c, q, p, r, true)
 }
 
-// Aggregate runs a pipeline over a collection, which is nil where there is
+// Aggregate runs a pipeline over a collection, which is nil if there is
 // none. q brings the collation, the hint and the like; what the pipeline's
 // beginning asks for is put into it.
 func (x *Executor) Aggregate(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (*Aggregation, error) {
@@ -129,7 +129,7 @@ func mayReadAsync(q *Query, rest *pipeline.Pipeline) bool {
 	return q.Collator == nil && rest.ConsumesAll() && len(rest.Meta()) == 0 && !q.Tailable && !evaluates(q.Filter.Root())
 }
 
-// evaluates says whether a predicate has expressions or JavaScript in it.
+// evaluates reports whether a predicate has expressions or JavaScript in it.
 func evaluates(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.And:
@@ -250,7 +250,7 @@ func (a *Aggregation) Unpark(ctx context.Context) error {
 	return a.run.Unpark(ctx)
 }
 
-// Exhausted says whether the pipeline knows, without another Next, that it is
+// Exhausted reports whether the pipeline knows, without another Next, that it is
 // at its end.
 func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
 
@@ -269,7 +269,7 @@ func (a *Aggregation) Examined() (keys, docs int64) {
 	return keys + k, docs + d
 }
 
-// Sorts says whether the pipeline sorts in memory, and whether the query below
+// Sorts reports whether the pipeline sorts in memory, and whether the query below
 // spilled.
 func (a *Aggregation) Sorts() (sorts, spilled bool) {
 	if a.cursor != nil {
@@ -323,12 +323,12 @@ func scanned(n plan.Node, l *pipeline.LookupStats) {
 	}
 }
 
-// Hides says whether documents may leave the result while it is read, because
+// Hides reports whether documents may leave the result while it is read, because
 // they are hidden from the instant on at which they are due.
 func (a *Aggregation) Hides() bool {
 	return a.cursor != nil && (a.cursor.r.source.visibility != nil || a.cursor.r.source.pending.catalog != nil)
 }
 
-// Reads is the cursor below the pipeline, or nil where it has a source of its
+// Reads is the cursor below the pipeline, or nil if it has a source of its
 // own.
 func (a *Aggregation) Reads() *Cursor { return a.cursor }

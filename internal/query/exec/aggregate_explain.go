@@ -136,7 +136,7 @@ func writeWindowed(b *bson.Builder, u *pipeline.Windowed) {
 	b.Close().Int64("maxTotalMemoryUsageBytes", u.Total).Bool("usedDisk", u.Spilled)
 }
 
-// stage writes a stage that is printed as d; st is nil where it has not run.
+// stage writes a stage that is printed as d; st is nil if it has not run.
 func (w *stageWriter) stage(s pipeline.Stage, d bson.Doc, st *pipeline.StageStats) error {
 	switch s := s.(type) {
 	case *pipeline.Facet:
@@ -273,7 +273,7 @@ type shownStage struct {
 }
 
 // unpacking finds the stage that unpacks buckets, and what is above it, from
-// the top; nil where there is none.
+// the top; nil if there is none.
 func unpacking(s stage.Stage) (u stage.Stage, above []stage.Stage) {
 	for {
 		if _, ok := s.Stats().Node.(*plan.Unpack); ok {

@@ -47,7 +47,7 @@ func current(d *plan.Collection) bool {
 	return true
 }
 
-// samePaths says whether a and b are the same slice; the catalog makes a new
+// samePaths reports whether a and b are the same slice; the catalog makes a new
 // one for each change.
 func samePaths(a, b schema.MultikeyPaths) bool {
 	return len(a) == len(b) && (len(a) == 0 || &a[0] == &b[0])

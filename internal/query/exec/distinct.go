@@ -124,7 +124,7 @@ func (s *distinctScan) wrap(row *stage.Row) {
 	}
 }
 
-// missing says whether the last of the leading fields is null in the key and
+// missing reports whether the last of the leading fields is null in the key and
 // absent from the document; or undefined in the key, which an empty array is.
 func (s *distinctScan) missing(row *stage.Row) (bool, error) {
 	path := s.index.Parts[s.fields-1].Path

@@ -34,7 +34,7 @@ type Executor struct {
 // $expr and projections, belongs to the query from now on.
 type Query struct {
 	plan.Query
-	// Batch is how many results the reader asks for first; 0 where that is not known.
+	// Batch is how many results the reader asks for first; 0 if that is not known.
 	Batch int64
 	// AllowDiskUse lets sorts spill.
 	AllowDiskUse bool
@@ -43,7 +43,7 @@ type Query struct {
 	// KeyRead says that what is above the query reads {$meta: "sortKey"}, as its
 	// projection may, too.
 	KeyRead bool
-	// At, where not nil, is the state of the store that is read instead of the newest one.
+	// At, if not nil, is the state of the store that is read instead of the newest one.
 	// It stays open until the cursor is closed.
 	At *StoreState
 	// PinsSnapshot says that the cursor may keep its snapshot between two batches of a
@@ -51,7 +51,7 @@ type Query struct {
 	PinsSnapshot bool
 	// All finds what is hidden, too, whether it has expired or lies in a hidden range.
 	All bool
-	// Held, where not nil, is called when the query holds its state of the store: its error
+	// Held, if not nil, is called when the query holds its state of the store: its error
 	// says that this is not what the statement may see (invariant held).
 	Held func() error
 	// ShowRecordID adds $recordId to each document.
@@ -59,13 +59,13 @@ type Query struct {
 	// Memory is the memory for the query; nil to allocate it. It must not be used
 	// for another query before the cursor is finished.
 	Memory *QueryMemory
-	// Resume, where not nil, is where a find that scans the collection begins, and
+	// Resume, if not nil, is where a find that scans the collection begins, and
 	// ResumeToken asks it where another one could.
 	Resume      *Resume
 	ResumeToken bool
 
 	leavesOut bool // the filter lets only pass what the shard owns
-	// ownedBy, where not nil, is an index by which a count leaves out what the shard does
+	// ownedBy, if not nil, is an index by which a count leaves out what the shard does
 	// not own, which is all that the filter leaves out.
 	ownedBy *catalog.Index
 }
@@ -432,7 +432,7 @@ type Cursor struct {
 	keeps    bool            // it is parked, and keeps its snapshot
 }
 
-// Find runs a query. c is nil where the collection does not exist.
+// Find runs a query. c is nil if the collection does not exist.
 func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*Cursor, error) {
 	r, err := x.start(ctx, c, q, nil)
 	if err != nil {
@@ -447,7 +447,7 @@ func (x *Executor) Find(ctx context.Context, c *catalog.Collection, q *Query) (*
 }
 
 // Next returns the next document, valid until the following call; nil at the end.
-// Errors: 175 where the collection has been dropped.
+// Errors: 175 if the collection has been dropped.
 func (c *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 	if c.r.coll != nil {
 		if err := c.r.coll.Check(); err != nil {
@@ -495,7 +495,7 @@ func (c *Cursor) Summary() string { return Summary(c.r.winner.node) }
 // Examined returns how many keys and documents were looked at so far.
 func (c *Cursor) Examined() (keys, docs int64) { return totals(c.r.winner.stage) }
 
-// FromTrial says whether several plans were tried.
+// FromTrial reports whether several plans were tried.
 func (c *Cursor) FromTrial() bool { return c.r.tried }
 
 // Choice returns the names of the query's shape and of its plan cache key, ""
@@ -516,7 +516,7 @@ func (r *running) stats() bson.Doc {
 	return plan.Explain(r.winner.node, countersOf(r.winner.stage), plan.MaxExplain)
 }
 
-// Sorts says whether the plan sorts in memory, and whether it spilled.
+// Sorts reports whether the plan sorts in memory, and whether it spilled.
 func (c *Cursor) Sorts() (sorts, spilled bool) { return sorting(c.r.winner.stage) }
 
 func sorting(s stage.Stage) (sorts, spilled bool) {

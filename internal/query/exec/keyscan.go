@@ -55,7 +55,7 @@ func (s *KeyScan) Next(ctx context.Context) (key, record []byte, err error) {
 }
 
 // Document calls f with the document of a record in the scan's state of the store, nil
-// where there is none. It is valid within the call.
+// if there is none. It is valid within the call.
 func (s *KeyScan) Document(record []byte, f func(bson.Doc) error) error {
 	doc, closer, err := s.scan.source.stored(record)
 	if err != nil {

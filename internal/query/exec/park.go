@@ -61,8 +61,8 @@ func (c *Cursor) Park() error {
 	return nil
 }
 
-// Unpark takes the latest state of the store. Errors: 175 where the collection
-// or an index that the plan reads is gone, 136 where a scan of a capped
+// Unpark takes the latest state of the store. Errors: 175 if the collection
+// or an index that the plan reads is gone, 136 if a scan of a capped
 // collection has lost its place.
 func (c *Cursor) Unpark(ctx context.Context) error {
 	r := c.r
@@ -139,7 +139,7 @@ func (c *Cursor) Await(ctx context.Context) {
 	}
 }
 
-// Exhausted says whether the cursor knows, without another Next, that it is at
+// Exhausted reports whether the cursor knows, without another Next, that it is at
 // its end.
 func (c *Cursor) Exhausted() bool {
 	r := &c.r.runner

@@ -44,8 +44,8 @@ type prefetch struct {
 
 	readahead.Batch
 	next  int          // row
-	docs  []fetchedDoc // of rows; empty where they are not read yet
-	costs []cost       // of rows; empty where each cost one key and its works
+	docs  []fetchedDoc // of rows; empty if they are not read yet
+	costs []cost       // of rows; empty if each cost one key and its works
 	tail  cost         // the scan's counters after the last row, except at the tail
 	// scattered holds prefetched documents; nil until there are any.
 	scattered *scattered

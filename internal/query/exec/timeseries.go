@@ -141,7 +141,7 @@ func (m *timeseriesCursor) Fields() (time, meta string) {
 	return o.TimeField, o.MetaField
 }
 
-// NextColumnBatch returns a bucket, or a document where there is none to return
+// NextColumnBatch returns a bucket, or a document if there is none to return
 // whole.
 func (m *timeseriesCursor) NextColumnBatch(ctx context.Context) (pipeline.ColumnBatch, bson.Doc, error) {
 	if err := m.r.coll.Check(); err != nil {

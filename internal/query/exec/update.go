@@ -217,7 +217,7 @@ func (e *deleting) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc
 	return !e.s.Multi, nil
 }
 
-// Delete runs a delete statement. c is nil where the collection does not
+// Delete runs a delete statement. c is nil if the collection does not
 // exist. What it returns is a part of s, which runs once at a time.
 func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (*Written, error) {
 	if c != nil && c.IsTimeseries() {

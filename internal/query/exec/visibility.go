@@ -143,7 +143,7 @@ func (s *source) setMeasurementDue(row *stage.Row) {
 	}
 }
 
-// checksDocuments says whether documents of the collection must be checked before they
+// checksDocuments reports whether documents of the collection must be checked before they
 // are delivered.
 func (s *source) checksDocuments() bool { return s.visibility != nil && s.visibility.rules != nil }
 
@@ -360,7 +360,7 @@ func mayHoldRows(n plan.Node) bool {
 	})
 }
 
-// readsDocuments says whether the stage of a node reads the documents of the
+// readsDocuments reports whether the stage of a node reads the documents of the
 // rows that its inputs find.
 func readsDocuments(n plan.Node) bool {
 	switch n.(type) {

@@ -65,7 +65,7 @@ type accumulatorParser func(p *parser, name string, arg bson.Value) (*Accumulato
 // accumulator_*.go.
 var accumulators = map[string]accumulatorParser{}
 
-// IsAccumulator says whether name ("$sum") is an accumulator of $group.
+// IsAccumulator reports whether name ("$sum") is an accumulator of $group.
 func IsAccumulator(name string) bool {
 	_, ok := accumulators[name]
 	return ok

@@ -11,7 +11,7 @@ import (
 // Column holds the values of an expression for a batch of documents.
 type Column interface {
 	Len() int
-	// At returns the value for document i, Missing where it has none.
+	// At returns the value for document i, Missing if it has none.
 	At(i int) bson.Value
 	// Fixed returns all values as they are encoded in documents, one after the other,
 	// where they have one type of a fixed size; nil otherwise.
@@ -125,7 +125,7 @@ func (g *compact[S, P]) AddColumn(env *Env, c Column) error {
 }
 
 // ofFixed finds the least or greatest of numbers or dates that lie one behind
-// the other, of equal ones the first; -1 where it cannot tell. REQUIRES: there
+// the other, of equal ones the first; -1 if it cannot tell. REQUIRES: there
 // is one.
 func (x *extreme) ofFixed(t bson.Type, data []byte) int {
 	if !invariant.Check(len(data) > 0, "expr: ofFixed has a value") {
@@ -164,7 +164,7 @@ func (x *extreme) ofFixed(t bson.Type, data []byte) int {
 	return best
 }
 
-// HasFirst says whether an accumulator is a $first that has its value, so that no
+// HasFirst reports whether an accumulator is a $first that has its value, so that no
 // column can change it.
 func HasFirst(a Accumulator) bool {
 	c, ok := a.(*compact[firstState, *firstState])

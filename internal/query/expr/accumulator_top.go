@@ -125,7 +125,7 @@ func (t *topState) before(a, b topValue) int {
 	return a.seq - b.seq
 }
 
-// worse says whether a leaves before b does.
+// worse reports whether a leaves before b does.
 func (t *topState) worse(a, b topValue) bool { return (t.before(a, b) > 0) != t.bottom }
 
 func (t *topState) Add(env *Env) (err error) {

@@ -131,7 +131,7 @@ func parseIn(p *parser, name string, arg bson.Value) (Expr, error) {
 	return in, nil
 }
 
-// isConstantList says whether e is an array of constants.
+// isConstantList reports whether e is an array of constants.
 func isConstantList(e Expr) bool {
 	a, ok := e.(*arrayLiteral)
 	if !ok {

@@ -30,7 +30,7 @@ type iterationErrors struct {
 }
 
 // parse fills n from the fields of arg. vars are the variables bound in the
-// body; as says whether the first may be renamed; needExtra whether extra must
+// body; as reports whether the first may be renamed; needExtra whether extra must
 // be there.
 func (n *iteration) parse(p *parser, arg bson.Value, codes iterationErrors, as, needExtra bool, vars ...string) error {
 	if arg.Type != bson.TypeDocument {

@@ -143,7 +143,7 @@ type recordCall struct {
 	name   string
 	params []string
 	fn     func(env *Env, args []Expr) (bson.Value, error)
-	args   []Expr // by params; nil where absent
+	args   []Expr // by params; nil if absent
 }
 
 // checkedCall is a recordCall whose constant arguments are checked before there

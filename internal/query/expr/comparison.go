@@ -46,7 +46,7 @@ func Comparisons(e Expr, env *Env) []Comparison {
 	return nil
 }
 
-// Alternatives returns the operands of an $or among the conjuncts of e; nil where there
+// Alternatives returns the operands of an $or among the conjuncts of e; nil if there
 // is none. whole says that the $or is all of e.
 func Alternatives(e Expr) (operands []Expr, whole bool) {
 	j, ok := e.(*junction)

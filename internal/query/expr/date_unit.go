@@ -34,7 +34,7 @@ var unitMillis = [...]int64{1, 1000, 60 * 1000, 60 * 60 * 1000, millisPerDay, da
 // unitMonths is the length of the units from the month on, in months.
 var unitMonths = [...]int64{unitMonth: 1, unitQuarter: 3, unitYear: monthsPerYear}
 
-// isFixed says whether a unit has always the same length.
+// isFixed reports whether a unit has always the same length.
 func (u dateUnit) isFixed() bool { return u <= unitHour }
 
 func unitByName(name string) (u dateUnit, ok bool) {
@@ -42,14 +42,14 @@ func unitByName(name string) (u dateUnit, ok bool) {
 	return dateUnit(i), i >= 0
 }
 
-// IsTimeUnit says whether unit is the name of a unit of time: "month", "day" …
+// IsTimeUnit reports whether unit is the name of a unit of time: "month", "day" …
 func IsTimeUnit(unit string) bool {
 	_, ok := unitByName(unit)
 	return ok
 }
 
 // AddUnits is the date n units after ms, in UTC. Where the month has no such day, the
-// result is on its last day. ok is false where the result is out of range.
+// result is on its last day. ok is false if the result is out of range.
 func AddUnits(ms int64, unit string, n int64) (sum int64, ok bool) {
 	u, ok := unitByName(unit)
 	if !ok {

@@ -155,7 +155,7 @@ func powSpecial(base, exponent bson.Decimal128, odd bool) bson.Decimal128 {
 	return signed(decimalInfinity, base.Negative() && odd)
 }
 
-// oddDecimal says whether a finite number is whole, and odd.
+// oddDecimal reports whether a finite number is whole, and odd.
 func oddDecimal(d bson.Decimal128) (odd, whole bool) {
 	if d.IsInf() != 0 {
 		return false, true

@@ -44,7 +44,7 @@ type Env struct {
 	// SearchMeta is $$SEARCH_META.
 	SearchMeta bson.Value
 	// Meta answers {$meta: name} for the current document ("textScore",
-	// "indexKey", "recordId" …), Missing where there is none; it may be nil.
+	// "indexKey", "recordId" …), Missing if there is none; it may be nil.
 	Meta func(name string) bson.Value
 	// Grouping says that expressions are evaluated by a $group that the server
 	// would run in its other engine (one that starts the pipeline, or follows
@@ -174,7 +174,7 @@ func (e *Env) code(usual, grouping mongoerr.Code) mongoerr.Code {
 	return usual
 }
 
-// Var returns the value of the user variable with that slot, Missing where it
+// Var returns the value of the user variable with that slot, Missing if it
 // is unbound.
 func (e *Env) Var(slot int) bson.Value {
 	if slot >= len(e.vars) {

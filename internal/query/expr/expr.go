@@ -5,7 +5,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // Expr is a parsed expression. It is immutable once Parse has returned it.
 type Expr interface {
 	// Eval computes the expression for the document and variables of env; the
-	// result is Missing where a field is absent.
+	// result is Missing if a field is absent.
 	Eval(env *Env) (bson.Value, error)
 
 	// serialize is the expression as the server's explain prints it.

@@ -49,7 +49,7 @@ func (s *script) call(env *Env, args ...bson.Value) (bson.Value, error) {
 	return s.session.Call(env.Context(), f, args...)
 }
 
-// isText says whether v may be the text of a function.
+// isText reports whether v may be the text of a function.
 func isText(v bson.Value) bool { return v.Type == bson.TypeString || v.Type == bson.TypeCode }
 
 // function is {$function: {body, args, lang}}.

@@ -33,7 +33,7 @@ type Options struct {
 	// Validator marks an expression of a collection's validator, where $function
 	// is forbidden.
 	Validator bool
-	// JavaScript runs the functions of $function and the like; nil where the
+	// JavaScript runs the functions of $function and the like; nil if the
 	// server runs no JavaScript.
 	JavaScript *javascript.Session
 	// ClusterTime allows $$CLUSTER_TIME: the deployment has a cluster clock, or
@@ -90,7 +90,7 @@ func ParseOperator(name string, arg bson.Value, opts *Options) (parsed Expr, err
 	return p.reduced(e)
 }
 
-// IsOperator says whether name ("$add") is an expression operator.
+// IsOperator reports whether name ("$add") is an expression operator.
 func IsOperator(name string) bool {
 	_, ok := operators[name]
 	return ok

@@ -99,7 +99,7 @@ func (r *regexCall) Eval(env *Env) (bson.Value, error) {
 	return r.eval(env, r, prog, input.Str())
 }
 
-// pattern evaluates and compiles the regular expression; it is nil where that
+// pattern evaluates and compiles the regular expression; it is nil if that
 // is null.
 func (r *regexCall) pattern(env *Env) (*pcre.Regexp, error) {
 	regex, err := r.args[1].Eval(env)

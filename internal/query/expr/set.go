@@ -21,7 +21,7 @@ func init() {
 	register("$setEquals", parseSetEquals)
 }
 
-// allElements says whether the truth of every element is all, for
+// allElements reports whether the truth of every element is all, for
 // $allElementsTrue, or of some element is !all, for $anyElementTrue.
 func allElements(name string, code mongoerr.Code, v bson.Value, all bool) (bson.Value, error) {
 	if v.Type != bson.TypeArray {
@@ -51,7 +51,7 @@ func (e *Env) pushSet(array bson.Value) {
 	e.release(mark + len(e.set(e.since(mark))))
 }
 
-// inSet says whether the set has v.
+// inSet reports whether the set has v.
 func (e *Env) inSet(set []bson.Value, v bson.Value) bool {
 	_, found := slices.BinarySearchFunc(set, v, e.compare)
 	return found
@@ -163,7 +163,7 @@ func evalSetIsSubset(env *Env, a, b bson.Value) (bson.Value, error) {
 	return bson.True, nil
 }
 
-// setEquals says whether all operands have the same distinct elements.
+// setEquals reports whether all operands have the same distinct elements.
 type setEquals struct{ naryCall }
 
 func parseSetEquals(p *parser, name string, arg bson.Value) (Expr, error) {

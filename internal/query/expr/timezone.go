@@ -126,7 +126,7 @@ func (z zone) local(ms int64) moment {
 	return moment{days, ofDay*1000 + milli, offset}
 }
 
-// date is the date at a local day and time; ok is false where it is out of
+// date is the date at a local day and time; ok is false if it is out of
 // range. A local time that the clock leaves out is taken as if the clock had not
 // been changed yet.
 func (z zone) date(days, millis int64) (ms int64, ok bool) {

@@ -14,9 +14,9 @@ type angleFunction struct {
 	fn   func(x *big.Float) *big.Float
 	// ofDecimal is the function of a number that is in the interval.
 	ofDecimal func(bson.Decimal128) bson.Decimal128
-	// quick, where not nil, is fn for doubles of at most quickAngle in size.
+	// quick, if not nil, is fn for doubles of at most quickAngle in size.
 	quick func(float64) float64
-	// steps, where not nil, is fn for doubles, as the C library rounds it.
+	// steps, if not nil, is fn for doubles, as the C library rounds it.
 	steps func(float64) float64
 	// ofZero and ofInf are the values at zero and at infinity. A function that is
 	// odd is 0 at -0 and has the other sign at -infinity.
@@ -130,7 +130,7 @@ func (f angleFunction) ofDouble(x float64) float64 {
 	return r
 }
 
-// grows says whether a function grows as the exponential does.
+// grows reports whether a function grows as the exponential does.
 func (f angleFunction) grows() bool { return f.name == "$sinh" || f.name == "$cosh" }
 
 func signed(d bson.Decimal128, negative bool) bson.Decimal128 {

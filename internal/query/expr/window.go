@@ -15,7 +15,7 @@ type Sliding interface {
 	Remove(env *Env) error
 }
 
-// Frame says whether a window function is given a window.
+// Frame reports whether a window function is given a window.
 type Frame int
 
 // The kinds of Frame.
@@ -29,7 +29,7 @@ const (
 type WindowSpec struct {
 	// Name is the function's name, "$sum".
 	Name string
-	// Frame says whether it takes a window.
+	// Frame reports whether it takes a window.
 	Frame Frame
 
 	exprs []Expr
@@ -57,7 +57,7 @@ type windowParser func(p *parser, name string, arg bson.Value, by WindowOrder) (
 // windowFunctions is the registry, filled by the init functions of window_*.go.
 var windowFunctions = map[string]windowParser{}
 
-// IsWindowFunction says whether ParseWindow knows name ("$sum").
+// IsWindowFunction reports whether ParseWindow knows name ("$sum").
 func IsWindowFunction(name string) bool {
 	_, ok := windowFunctions[name]
 	return ok

@@ -158,7 +158,7 @@ func hasNaN(point bson.Value) bool {
 	return x.IsNaN() || y.IsNaN()
 }
 
-// trapezoid is the area between two points, 0 where one has a NaN.
+// trapezoid is the area between two points, 0 if one has a NaN.
 func (i *integral) trapezoid(a, b bson.Value) (bson.Value, error) {
 	if hasNaN(a) || hasNaN(b) {
 		return bson.Int32(0), nil

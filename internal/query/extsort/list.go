@@ -26,7 +26,7 @@ type List struct {
 // NewList makes a List. spillDir is where the file goes; "" forbids it.
 func NewList(spillDir string) *List { return &List{dir: spillDir} }
 
-// Hold makes the list take its memory from h: where there is none left it
+// Hold makes the list take its memory from h: if there is none left it
 // spills, or fails with what h says.
 func (l *List) Hold(h memory.Holding) { l.memory = h }
 
@@ -38,7 +38,7 @@ func (l *List) Len() int {
 	return l.first + len(l.docs)
 }
 
-// Spilled says whether documents are on the disk.
+// Spilled reports whether documents are on the disk.
 func (l *List) Spilled() bool { return l.file != nil }
 
 // Bytes is what the list holds in memory.

@@ -50,7 +50,7 @@ type Stats struct {
 // spillDir is where runs go that memory does not hold; "" forbids it.
 func New(limit int64, spillDir string) *Sorter { return &Sorter{limit: limit, dir: spillDir} }
 
-// Hold makes the sorter take its memory from h: where there is none left it
+// Hold makes the sorter take its memory from h: if there is none left it
 // spills, or fails with what h says.
 func (s *Sorter) Hold(h memory.Holding) { s.memory = h }
 
@@ -174,7 +174,7 @@ func (s *Sorter) Pass() (ok bool, err error) {
 	return ok, err
 }
 
-// Done says whether Next has no more rows.
+// Done reports whether Next has no more rows.
 func (s *Sorter) Done() bool {
 	switch {
 	case s.limit > 0 && s.at == s.limit:

@@ -119,7 +119,7 @@ func parseElemMatch(p *parser, a argument) (Node, error) {
 	return NewElemMatchObject(a.path, child), nil
 }
 
-// isElemMatchValue says whether the argument of $elemMatch is conditions on
+// isElemMatchValue reports whether the argument of $elemMatch is conditions on
 // the elements themselves rather than a filter on elements that are documents.
 func isElemMatchValue(v bson.Value) bool {
 	if !isConditions(v, true) {

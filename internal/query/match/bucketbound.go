@@ -55,7 +55,7 @@ func (n *BucketBound) match(s subject, _ *Env) (bool, error) {
 const maxExtremes = 15
 
 // BucketExtremes returns bounds of all values that a filter can see at a path of the
-// measurements in a bucket, missing ones aside: null and null where there is none,
+// measurements in a bucket, missing ones aside: null and null if there is none,
 // MinKey and MaxKey where the statistics do not tell.
 //
 // The bounds are the least and the greatest value of each field; those of documents are
@@ -92,7 +92,7 @@ func BucketExtremes(bucket bson.Doc, components []string) (lo, hi bson.Value) {
 	return lo, hi
 }
 
-// spans says whether values of a type may lie between two.
+// spans reports whether values of a type may lie between two.
 func spans(lo, hi bson.Value, t bson.Type) bool {
 	return lo.Type.Class() <= t.Class() && t.Class() <= hi.Type.Class()
 }

@@ -58,7 +58,7 @@ func (d *Deps) addAll(nodes []Node) {
 	}
 }
 
-// Touches says whether a predicate that reads d may see a change of the field
+// Touches reports whether a predicate that reads d may see a change of the field
 // at path.
 func (d *Deps) Touches(path string) bool {
 	return d.Whole || slices.ContainsFunc(d.Paths, func(p string) bool {

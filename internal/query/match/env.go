@@ -35,7 +35,7 @@ func (e *Env) tick() error {
 	return nil
 }
 
-// check returns the cause where the operation is to end; nil where nobody says.
+// check returns the cause where the operation is to end; nil if nobody says.
 func (e *Env) check() func() error {
 	if e == nil || e.Expr == nil {
 		return nil

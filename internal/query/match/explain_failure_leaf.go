@@ -94,7 +94,7 @@ func (x *failure) leaf(c clause, inverted bool) (bson.Doc, error) {
 }
 
 // considered lists the values an operator at the path looks at: the elements
-// of an array at its end, or the array as a whole. found is false where the
+// of an array at its end, or the array as a whole. found is false if the
 // path leads to nothing.
 func (x *failure) considered(path string, wholeArray bool) (seen []bson.Value, found bool) {
 	w := &witness{}

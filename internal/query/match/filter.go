@@ -41,7 +41,7 @@ func (f *Filter) Text() bson.Doc {
 	return f.filter
 }
 
-// Match says whether the filter accepts doc.
+// Match reports whether the filter accepts doc.
 func (f *Filter) Match(doc bson.Doc) (bool, error) { return f.MatchEnv(doc, nil) }
 
 // MatchEnv is Match for a filter with $expr, whose variables env holds.
@@ -62,7 +62,7 @@ func (f *Filter) newEnv() *Env {
 
 // MatchArrayIndex is Match, and tells which element of an array made the
 // filter match: the name ("0", "1" …) that the positional $ of an update or a
-// projection stands for; empty where no array was traversed.
+// projection stands for; empty if no array was traversed.
 func (f *Filter) MatchArrayIndex(doc bson.Doc, env *Env) (ok bool, index string, err error) {
 	if env == nil {
 		env = f.newEnv()

@@ -38,7 +38,7 @@ func (n *GeoNear) text(b *bson.Builder) { b.Doc(n.Path, n.Spec) }
 // match is asked only about documents that an index has found before.
 func (n *GeoNear) match(subject, *Env) (bool, error) { return true, nil }
 
-// isNear says whether op starts a search by distance, which takes all of the
+// isNear reports whether op starts a search by distance, which takes all of the
 // conditions about its path.
 func isNear(op string) bool { return op == "$near" || op == "$nearSphere" || op == "$geoNear" }
 

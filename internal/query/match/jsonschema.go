@@ -10,7 +10,7 @@ import (
 // says nothing about values of other types.
 type schema struct {
 	title, description string
-	types              *TypeSet // nil where any type will do
+	types              *TypeSet // nil if any type will do
 	typeRule           bson.Doc // {type: …} or {bsonType: …} as written
 	rules              []rule
 }
@@ -18,7 +18,7 @@ type schema struct {
 // rule is one keyword of a schema, or a few that work together. Rules are kept
 // in the order in which a validation error lists them.
 type rule interface {
-	// applies says whether the rule is about values of type t.
+	// applies reports whether the rule is about values of type t.
 	applies(t bson.Type) bool
 	// accepts judges a value of such a type; env may be nil.
 	accepts(v bson.Value, env *Env) (bool, error)

@@ -13,7 +13,7 @@ const (
 // of the types.
 type encrypted struct {
 	anyType
-	types *TypeSet // nil where any type will do
+	types *TypeSet // nil if any type will do
 }
 
 func (p *parser) encryptRules(s *schema, k keywords) error {

@@ -203,7 +203,7 @@ func (r *patternSchemas) accepts(v bson.Value, env *Env) (bool, error) {
 	return true, nil
 }
 
-// accepts says whether the field's name does not match, or its value does.
+// accepts reports whether the field's name does not match, or its value does.
 func (p *patternSchema) accepts(name string, v bson.Value, env *Env) (bool, error) {
 	if ok, err := p.regex.matchText(name, env); !ok || err != nil {
 		return err == nil, err
@@ -211,7 +211,7 @@ func (p *patternSchema) accepts(name string, v bson.Value, env *Env) (bool, erro
 	return p.schema.accepts(v, env)
 }
 
-// covers says whether a field is spoken of by properties or patternProperties.
+// covers reports whether a field is spoken of by properties or patternProperties.
 func (r *otherProperties) covers(name string, env *Env) (bool, error) {
 	for _, p := range r.named.list {
 		if p.name == name {
@@ -231,7 +231,7 @@ func (r *otherProperties) accepts(v bson.Value, env *Env) (bool, error) {
 	return name == nil, err
 }
 
-// failing is the first field that is not accepted; its name is nil where there
+// failing is the first field that is not accepted; its name is nil if there
 // is none.
 func (r *otherProperties) failing(v bson.Value, env *Env) (*string, bson.Value, error) {
 	for it := v.Doc().Iter(); it.Next(); {

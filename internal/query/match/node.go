@@ -22,7 +22,7 @@ type Node interface {
 // Leaf is a Node that looks at one path.
 type Leaf interface {
 	Node
-	// FieldPath is the dotted path, empty where the node looks at the value
+	// FieldPath is the dotted path, empty if the node looks at the value
 	// itself (inside a value $elemMatch).
 	FieldPath() string
 }

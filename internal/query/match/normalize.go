@@ -66,7 +66,7 @@ func (z *normalizer) arrange(nodes []Node) {
 	})
 }
 
-// isAlways says whether a normalised node matches everything, or nothing.
+// isAlways reports whether a normalised node matches everything, or nothing.
 func isAlways(n Node, everything bool) bool {
 	if a, ok := n.(*And); ok {
 		return everything && len(a.Children) == 0

@@ -6,7 +6,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // client writes it: the executor puts it behind the filter of a query, and explain shows it
 // as a stage of its own, SHARDING_FILTER.
 type Owned struct {
-	// Hides says whether a document is another shard's.
+	// Hides reports whether a document is another shard's.
 	Hides func(doc bson.Doc) bool
 }
 

@@ -266,7 +266,7 @@ func init() {
 
 func isDBRefField(name string) bool { return name == "$ref" || name == "$id" || name == "$db" }
 
-// isConditions says whether v is a document of operators rather than a value:
+// isConditions reports whether v is a document of operators rather than a value:
 // its first name starts with $, and it is no DBRef. Where any DBRef field will
 // do, loose is set; else it takes $ref and $id.
 func isConditions(v bson.Value, loose bool) bool {

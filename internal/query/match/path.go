@@ -15,7 +15,7 @@ type leaf struct {
 
 func newLeaf(path string) leaf { return leaf{path, strings.Split(path, ".")} }
 
-// FieldPath is the dotted path, empty where the node looks at the value
+// FieldPath is the dotted path, empty if the node looks at the value
 // itself.
 func (l *leaf) FieldPath() string { return l.Path }
 
@@ -59,7 +59,7 @@ type walker struct {
 	m      elemMatcher
 	env    *Env
 	mode   arrayMode
-	failed map[arrival]bool // where the path led to nothing; nil where it is short
+	failed map[arrival]bool // where the path led to nothing; nil if it is short
 }
 
 // fewNames is up to how many names of a path are tried in every way.

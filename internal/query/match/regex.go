@@ -123,7 +123,7 @@ func parseRegexOptions(_ *parser, a argument) (Node, error) {
 
 // Prefix returns the string that every match starts with, if the pattern is
 // anchored to the start, and whether the pattern says nothing more; ok is
-// false where no such prefix is known. The planner makes bounds of it.
+// false if no such prefix is known. The planner makes bounds of it.
 func (n *Regex) Prefix() (prefix string, exact, ok bool) {
 	rest, anchored := strings.CutPrefix(n.Pattern, "^")
 	if !anchored {

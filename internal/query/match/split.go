@@ -103,8 +103,8 @@ func withPath(n Leaf, path string) Node {
 	return n
 }
 
-// IsTrue says whether a normalised tree matches everything.
+// IsTrue reports whether a normalised tree matches everything.
 func IsTrue(n Node) bool { return isAlways(n, true) }
 
-// IsFalse says whether a normalised tree matches nothing.
+// IsFalse reports whether a normalised tree matches nothing.
 func IsFalse(n Node) bool { return isAlways(n, false) }

@@ -41,7 +41,7 @@ func TextIn(n Node) *Text {
 	return nil
 }
 
-// SeveralTexts says whether there is more than one $text in n.
+// SeveralTexts reports whether there is more than one $text in n.
 func SeveralTexts(n Node) bool { return len(textsIn(n)) > 1 }
 
 func textsIn(n Node) (all []*Text) {

@@ -162,7 +162,7 @@ func (s *TextSpec) languageOf(doc bson.Doc, path string, around *fts.Language) (
 	return l, nil
 }
 
-// MatchText says whether doc matches q. found says that an index has found a
+// MatchText reports whether doc matches q. found says that an index has found a
 // term of q in it.
 func (s *TextSpec) MatchText(q *fts.Query, doc bson.Doc, found bool) (bool, error) {
 	m := q.NewMatcher(found)

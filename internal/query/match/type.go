@@ -15,7 +15,7 @@ type TypeSet struct {
 // Add adds one type.
 func (t *TypeSet) Add(x bson.Type) { t.bits[x>>6] |= 1 << (x & 63) }
 
-// Has says whether values of type x are in the set.
+// Has reports whether values of type x are in the set.
 func (t *TypeSet) Has(x bson.Type) bool {
 	return t.bits[x>>6]&(1<<(x&63)) != 0 || t.Number && x.IsNumber()
 }

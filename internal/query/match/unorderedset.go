@@ -13,7 +13,7 @@ import (
 // fields says nothing. Its keys are those of keystring.
 type unorderedSet map[string]struct{}
 
-// add says whether v is new.
+// add reports whether v is new.
 func (s unorderedSet) add(v bson.Value) bool {
 	key := string(appendUnordered(nil, v))
 	if _, have := s[key]; have {

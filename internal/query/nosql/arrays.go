@@ -71,7 +71,7 @@ func arrayContains(args []bson.Value) bson.Value {
 	return bson.Bool(false)
 }
 
-// covers says whether an object has all fields of another.
+// covers reports whether an object has all fields of another.
 func covers(v, part bson.Value) bool {
 	if v.Type != bson.TypeDocument || part.Type != bson.TypeDocument {
 		return false
@@ -85,7 +85,7 @@ func covers(v, part bson.Value) bool {
 	return true
 }
 
-// containsEach says whether an array has one of some values, or with one false
+// containsEach reports whether an array has one of some values, or with one false
 // all of them; undefined where only an undefined one could tell.
 func containsEach(args []bson.Value, one bool) bson.Value {
 	if args[0].Type != bson.TypeArray {

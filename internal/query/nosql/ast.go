@@ -15,7 +15,7 @@ type selection struct {
 	isStar   bool
 	value    expression // of SELECT VALUE, or nil
 	fields   []outputField
-	from     *collection // nil where there is no FROM
+	from     *collection // nil if there is no FROM
 	joins    []*collection
 	where    expression // or nil
 	groupBy  []expression

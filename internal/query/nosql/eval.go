@@ -20,9 +20,9 @@ type env struct {
 	totals []*total // of the group's aggregates, while its row is made
 	// patterns are the regular expressions of the run, compiled.
 	patterns map[patternKey]*pcre.Regexp
-	memory   *memory.Holding // of what is kept, kept bytes; nil where nobody counts
+	memory   *memory.Holding // of what is kept, kept bytes; nil if nobody counts
 	kept     int
-	// interrupted returns the error of a run that is to end; nil where nobody ends
+	// interrupted returns the error of a run that is to end; nil if nobody ends
 	// it. It is asked every checkEvery steps.
 	interrupted func() error
 	steps       uint

@@ -25,7 +25,7 @@ func (p FilterPath) Names() []string {
 
 // Filter returns a filter in MongoDB's language that matches at least the items that
 // the query selects: the conditions of WHERE on values, ranges and array elements of
-// properties. It is empty where there are none. WHERE is still evaluated (invariant
+// properties. It is empty if there are none. WHERE is still evaluated (invariant
 // superset). paths are the properties in it.
 func (q *Query) Filter() (filter bson.Doc, paths []FilterPath) {
 	if q.s.from == nil || q.s.where == nil {
@@ -47,7 +47,7 @@ type translator struct {
 // maxFilterDepth bounds how deep AND and OR nest in a filter.
 const maxFilterDepth = 16
 
-// filter makes a filter of an expression, or nil where it cannot: of AND what
+// filter makes a filter of an expression, or nil if it cannot: of AND what
 // it can, of OR all or nothing.
 func (t *translator) filter(e expression, depth int) bson.Doc {
 	l, ok := e.(*logical)
@@ -121,7 +121,7 @@ var operators = map[string][2]string{
 	"=": {"$eq", "$eq"}, "<": {"$lt", "$gt"}, "<=": {"$lte", "$gte"}, ">": {"$gt", "$lt"}, ">=": {"$gte", "$lte"},
 }
 
-// translate makes a filter of one condition, or nil where it cannot.
+// translate makes a filter of one condition, or nil if it cannot.
 func (t *translator) translate(e expression) bson.Doc {
 	switch e := e.(type) {
 	case *comparison:

@@ -35,7 +35,7 @@ func registerPure(name string, min, max int, f func(args []bson.Value) bson.Valu
 	register(name, min, max, func(_ *env, args []bson.Value) (bson.Value, error) { return f(args), nil })
 }
 
-// allText says whether all arguments are strings, for functions that are
+// allText reports whether all arguments are strings, for functions that are
 // undefined otherwise.
 func allText(args []bson.Value) bool {
 	for _, a := range args {

@@ -55,7 +55,7 @@ func parseLike(p []rune, escape rune) []likePart {
 	return parts
 }
 
-// likeSet reads [...]; n is 0 where it is not closed.
+// likeSet reads [...]; n is 0 if it is not closed.
 func likeSet(p []rune) (set likePart, n int) {
 	i := 1
 	if i < len(p) && p[i] == '^' {

@@ -18,7 +18,7 @@ type parser struct {
 	items     map[int]bool   // the slots whose aliases stand for items of the container
 
 	scope *scope
-	sel   *selection // whose aggregates are collected; nil where none may be
+	sel   *selection // whose aggregates are collected; nil if none may be
 	// inAggregate says that an aggregate's argument is being parsed.
 	inAggregate bool
 }
@@ -121,7 +121,7 @@ func (p *parser) skipTo(keyword string) bool {
 	return false
 }
 
-// isProperty says whether the i-th token is a name after a dot.
+// isProperty reports whether the i-th token is a name after a dot.
 func (p *parser) isProperty(i int) bool {
 	return i > 0 && p.tokens[i-1].kind == tokSymbol && p.tokens[i-1].text == "."
 }

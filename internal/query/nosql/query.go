@@ -52,7 +52,7 @@ func (q *Query) With(params map[string]bson.Value) *Query {
 	return &n
 }
 
-// isDocumentPath says whether e is a property, or what is in it, of an alias.
+// isDocumentPath reports whether e is a property, or what is in it, of an alias.
 func isDocumentPath(e expression) bool {
 	if c, ok := e.(*computed); ok {
 		e = c.of
@@ -102,7 +102,7 @@ func (q *Query) Start(now time.Time, emit func(row bson.Value) bool) *Run {
 	return run
 }
 
-// pass hands a row of a subquery to the SELECT around it, and says whether that
+// pass hands a row of a subquery to the SELECT around it, and reports whether that
 // wants more.
 func (run *Run) pass(outer *runner, row bson.Value) bool {
 	c := outer.s.from
@@ -125,7 +125,7 @@ func (run *Run) pass(outer *runner, row bson.Value) bool {
 // source is the SELECT that takes the items.
 func (run *Run) source() *runner { return run.chain[len(run.chain)-1] }
 
-// NeedsItems says whether the query reads the container at all: SELECT without
+// NeedsItems reports whether the query reads the container at all: SELECT without
 // FROM does not.
 func (q *Query) NeedsItems() bool {
 	s := q.s
@@ -159,7 +159,7 @@ func (run *Run) Add(item bson.Doc) (more bool, err error) {
 	return more, err
 }
 
-// plain says whether the SELECT is from the container and nothing else.
+// plain reports whether the SELECT is from the container and nothing else.
 func (s *selection) plain() bool {
 	f := s.from
 	return f != nil && len(s.joins) == 0 && f.root && len(f.path) == 0 && !f.iterate && f.subquery == nil

@@ -50,7 +50,7 @@ func (r *runner) addInOrder() (bool, error) {
 	return r.output(v, at)
 }
 
-// sortedAlready says whether the items come in the very order of the rows.
+// sortedAlready reports whether the items come in the very order of the rows.
 func (r *runner) sortedAlready() bool {
 	return len(r.s.orderBy) == 1 && !r.s.orderBy[0].descending
 }

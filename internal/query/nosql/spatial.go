@@ -60,7 +60,7 @@ func invalidity(v bson.Value, err error) string {
 	return mongoerr.From(err).Message
 }
 
-// latitudesBeyond says whether there is a position in nested arrays of
+// latitudesBeyond reports whether there is a position in nested arrays of
 // coordinates whose latitude there is none.
 func latitudesBeyond(v bson.Value) bool {
 	if v.Type != bson.TypeArray {

@@ -58,7 +58,7 @@ func init() {
 }
 
 // registerSearch registers a comparison of two strings, with a third argument
-// that says whether case is of no account.
+// that reports whether case is of no account.
 func registerSearch(name string, f func(s, part string) bool) {
 	registerPure(name, 2, 3, func(args []bson.Value) bson.Value {
 		if !allText(args[:2]) {
@@ -85,7 +85,7 @@ func reversed(s string) string {
 	return string(r)
 }
 
-// indexOf counts characters, from an optional start; -1 where there is none.
+// indexOf counts characters, from an optional start; -1 if there is none.
 func indexOf(args []bson.Value) bson.Value {
 	if !allText(args[:2]) {
 		return bson.Value{}

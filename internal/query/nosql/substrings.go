@@ -9,7 +9,7 @@ import (
 
 func init() {
 	// What stands before and after a separator; the whole string, and nothing,
-	// where there is none.
+	// if there is none.
 	for name, f := range map[string]func(s, separator string) string{
 		"SUBSTRINGBEFORE": func(s, separator string) string {
 			before, _, _ := strings.Cut(s, separator)
@@ -59,7 +59,7 @@ func init() {
 	}
 }
 
-// containsTexts says whether a string contains any, or all, of others.
+// containsTexts reports whether a string contains any, or all, of others.
 func containsTexts(args []bson.Value, any, fold bool) bson.Value {
 	if !allText(args) {
 		return bson.Value{}

@@ -24,7 +24,7 @@ type token struct {
 	upper      string // of a name, for keywords
 }
 
-// is says whether t is that symbol, or that keyword.
+// is reports whether t is that symbol, or that keyword.
 func (t token) is(s string) bool {
 	return t.kind == tokSymbol && t.text == s || t.kind == tokName && t.upper == s
 }
@@ -193,7 +193,7 @@ func stringToken(text string, i int) (token, error) {
 }
 
 // unicodeEscape reads \u and four hexadecimal digits, twice where they are a
-// pair; n is 0 where it is malformed.
+// pair; n is 0 if it is malformed.
 func unicodeEscape(s string) (r rune, n int) {
 	hi, ok := hex4(s)
 	if !ok {

@@ -63,7 +63,7 @@ func order(a, b bson.Value) int {
 	return bson.Compare(a, b)
 }
 
-// equal says whether two values of one type are equal: objects whatever the
+// equal reports whether two values of one type are equal: objects whatever the
 // order of their fields.
 func equal(a, b bson.Value) bool {
 	switch {

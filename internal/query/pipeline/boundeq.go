@@ -65,7 +65,7 @@ func appendBoundEqs(found []boundEq, e bson.Value, opts *expr.Options) []boundEq
 	return found
 }
 
-// bind is the equality with the variables of env, or nil where a filter's
+// bind is the equality with the variables of env, or nil if a filter's
 // equality would leave out what the expression's accepts: for arrays, and for
 // absent values.
 func (b boundEq) bind(env *expr.Env, coll bson.Collator) (match.Node, error) {

@@ -78,7 +78,7 @@ func (b *bucketSpec) option(name string, v bson.Value, p *parsing) error {
 	return nil
 }
 
-// isGroupBy says whether v is an expression, or the path of a field.
+// isGroupBy reports whether v is an expression, or the path of a field.
 func isGroupBy(v bson.Value) bool {
 	return v.Type == bson.TypeDocument || v.Type == bson.TypeString && v.Str() != "" && v.Str()[0] == '$'
 }

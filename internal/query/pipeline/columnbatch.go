@@ -81,7 +81,7 @@ func (g *Group) planColumns(s ColumnBatches) *columnGrouping {
 	return p
 }
 
-// follows says whether an expression, as it is printed, is of the meta value
+// follows reports whether an expression, as it is printed, is of the meta value
 // and constants alone, or goes up with the time, or is a document of such.
 func (p *columnGrouping) follows(v bson.Value, time, meta string) bool {
 	switch v.Type {
@@ -111,7 +111,7 @@ func (p *columnGrouping) follows(v bson.Value, time, meta string) bool {
 	return true // a number, or null
 }
 
-// truncates says whether the arguments of a $dateTrunc are the time and
+// truncates reports whether the arguments of a $dateTrunc are the time and
 // constants, without a time zone, whose hours may come twice.
 func truncates(args bson.Doc, time string) bool {
 	for name, v := range args.All() {

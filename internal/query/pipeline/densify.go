@@ -188,7 +188,7 @@ func (d *Densify) Open(in Iterator, r *Run) (Iterator, error) {
 }
 
 // densified is a partition: its fields, and the value to make next, Missing
-// where there is none yet.
+// if there is none yet.
 type densified struct {
 	fields bson.Doc
 	next   bson.Value
@@ -345,7 +345,7 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 	return p, nil
 }
 
-// fill makes the next document of the gap below limit; nil where it is closed.
+// fill makes the next document of the gap below limit; nil if it is closed.
 // A value that the document ahead has is not made.
 func (w *densifying) fill() (bson.Doc, error) {
 	p := w.part

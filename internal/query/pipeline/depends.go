@@ -114,7 +114,7 @@ func addVars(d *expr.Deps, p *Pipeline) {
 	d.Vars, d.Random = append(d.Vars, in.Vars...), d.Random || in.Random
 }
 
-// reads says whether the pipeline reads one of the variables, or depends on
+// reads reports whether the pipeline reads one of the variables, or depends on
 // chance, so that its results differ from one run to the next.
 func (p *Pipeline) reads(vars []string) bool {
 	var d expr.Deps

@@ -12,7 +12,7 @@ import (
 
 // effect is what a stage does to the fields of each document.
 type effect struct {
-	// only, where not nil, are the paths that survive.
+	// only, if not nil, are the paths that survive.
 	only []string
 	// changes are the paths that get other values, or go.
 	changes []string
@@ -23,12 +23,12 @@ type effect struct {
 
 func pathOf(parts []string) string { return strings.Join(parts, ".") }
 
-// overlap says whether one path is the other's or lies in it.
+// overlap reports whether one path is the other's or lies in it.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// within says whether a path is one of the paths or lies in one.
+// within reports whether a path is one of the paths or lies in one.
 func within(path string, paths []string) bool {
 	for _, p := range paths {
 		if path == p || strings.HasPrefix(path, p+".") {
@@ -77,7 +77,7 @@ func isOperator(d bson.Doc) bool {
 	return strings.HasPrefix(name, "$")
 }
 
-// keeps says whether the field at a path is the same behind the stage.
+// keeps reports whether the field at a path is the same behind the stage.
 func (e effect) keeps(path string) bool {
 	if e.all || e.only != nil && !within(path, e.only) {
 		return false
@@ -152,7 +152,7 @@ func groupPass(g *Group) func(match.Node) (match.Node, bool) {
 	}
 }
 
-// onlyCompares says whether a predicate sees no difference between a missing
+// onlyCompares reports whether a predicate sees no difference between a missing
 // field and the null that a group makes of it.
 func onlyCompares(n match.Node) bool {
 	switch n := n.(type) {
@@ -242,11 +242,11 @@ func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 	return path, pick
 }
 
-// Streams says whether no stage reads all its input before it delivers
+// Streams reports whether no stage reads all its input before it delivers
 // anything.
 func (p *Pipeline) Streams() bool { return !slices.ContainsFunc(p.Stages, blocks) }
 
-// ConsumesAll says whether the pipeline takes in all there is before it delivers
+// ConsumesAll reports whether the pipeline takes in all there is before it delivers
 // anything, whatever it is.
 func (p *Pipeline) ConsumesAll() bool {
 	for _, s := range p.Stages {

@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// Ends says whether a pipeline over measurements begins with a $group by parts
+// Ends reports whether a pipeline over measurements begins with a $group by parts
 // of the meta value that asks for nothing but the newest measurement of each
 // group, or the oldest: by $first or $last of what order sorts, by $top or
 // $bottom, or for the $max or $min of the time. id is the group's _id.
@@ -81,7 +81,7 @@ func endOf(s *expr.AccumulatorSpec, order sortkey.Pattern, time string, paths []
 }
 
 // timeDirection is 1 where an order sorts what has the same values in paths by
-// its time, -1 where the newest come first, else 0.
+// its time, -1 if the newest come first, else 0.
 func timeDirection(order sortkey.Pattern, time string, paths []string) int {
 	last := len(order.Parts) - 1
 	for i, part := range order.Parts {

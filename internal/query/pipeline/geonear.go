@@ -22,7 +22,7 @@ const (
 // point. The query below delivers them; the stage adds what the query knows of
 // the distance. (Manual: aggregation stage $geoNear.)
 type GeoNear struct {
-	near, min, max expr.Expr // min and max are nil where absent
+	near, min, max expr.Expr // min and max are nil if absent
 	distanceField  string    // "" for none
 	includeLocs    string    // "" for none
 	// Filter is the query option; nil for all documents.

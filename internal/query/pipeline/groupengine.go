@@ -30,7 +30,7 @@ func markGroups(stages []Stage) {
 	}
 }
 
-// ofQuery says whether a query could do s.
+// ofQuery reports whether a query could do s.
 func ofQuery(s Stage) bool {
 	switch s.(type) {
 	case *Match, *Sort, *Skip, *Limit:

@@ -25,7 +25,7 @@ type hashTable struct {
 	data   []byte // keys and documents, one after the other
 	places []hashEntry
 	// slots has for a key's hash, or in the next slots, the number of its first
-	// place and one more; 0 where there is none.
+	// place and one more; 0 if there is none.
 	slots []uint32
 	seed  maphash.Seed
 	key   []byte
@@ -68,7 +68,7 @@ func (j *joining) hashJoin(ctx context.Context, d bson.Doc) (it Iterator, ok boo
 	return j.table.find(values[0], l), true, nil
 }
 
-// hashable says whether all that equals v, and nothing that does not, has its
+// hashable reports whether all that equals v, and nothing that does not, has its
 // key.
 func hashable(v bson.Value) bool {
 	switch v.Type {

@@ -24,7 +24,7 @@ const (
 type Lookup struct {
 	arg     bson.Value
 	as      []string
-	local   []string // components of localField, nil where there is none
+	local   []string // components of localField, nil if there is none
 	foreign string   // foreignField
 	let     *expr.Let
 	from    *Foreign
@@ -227,7 +227,7 @@ func valuesAt(dst []bson.Value, v bson.Value, path []string) []bson.Value {
 	return dst
 }
 
-// isIndex says whether a component of a path is the number of an element.
+// isIndex reports whether a component of a path is the number of an element.
 func isIndex(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {

@@ -76,7 +76,7 @@ func parseMerge(arg bson.Value, p *parsing) (Stage, error) {
 	return m, err
 }
 
-// checkTarget says whether a name may be written to.
+// checkTarget reports whether a name may be written to.
 func checkTarget(ns Namespace) error {
 	if ns.DB == "" || strings.ContainsAny(ns.DB, "/\\. \"\x00$") || ns.Coll == "" || ns.Coll[0] == '.' || strings.IndexByte(ns.Coll, 0) >= 0 {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", ns)

@@ -89,7 +89,7 @@ func pair(a, b Stage) ([]Stage, bool) {
 	return nil, false
 }
 
-// oneToOne says whether a stage makes one document of each, in the same order,
+// oneToOne reports whether a stage makes one document of each, in the same order,
 // so that a skip or a limit may come first.
 func oneToOne(s Stage) bool {
 	switch s := s.(type) {
@@ -194,7 +194,7 @@ func intoUnion(u *UnionWith, m *Match) ([]Stage, bool) {
 }
 
 // passes returns what moves a predicate in front of a stage, with the paths
-// that it has there; nil where nothing may.
+// that it has there; nil if nothing may.
 func passes(s Stage) func(match.Node) (match.Node, bool) {
 	switch s := s.(type) {
 	case *Shape:

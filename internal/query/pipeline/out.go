@@ -66,7 +66,7 @@ func checkTimeseries(d bson.Doc) error {
 	return nil
 }
 
-// Check says whether a collection of that name may be made: error 20.
+// Check reports whether a collection of that name may be made: error 20.
 func (o *Out) Check() error {
 	if strings.IndexByte(o.Into.Coll, '$') >= 0 || len(o.Into.String()) > maxNamespace {
 		return mongoerr.New(mongoerr.IllegalOperation, "error with target namespace: Invalid collection name: %s", o.Into.Coll)

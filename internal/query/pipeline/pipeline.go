@@ -152,7 +152,7 @@ func (p *Pipeline) checkSource(opts *Options) error {
 	return mongoerr.New(mongoerr.InvalidNamespace, "{aggregate: 1} is not valid for '%s'; a collection is required.", first)
 }
 
-// HasSource says whether the pipeline reads no collection.
+// HasSource reports whether the pipeline reads no collection.
 func (p *Pipeline) HasSource() bool {
 	if len(p.Stages) == 0 {
 		return false

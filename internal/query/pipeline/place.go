@@ -40,7 +40,7 @@ var places = map[string]place{
 	"$changeStreamSplitLargeEvent": {last: true, noFacet: true, noLookup: true, noUnion: true},
 }
 
-// checkPlaces says whether every stage stands where it may. Errors: 40600,
+// checkPlaces reports whether every stage stands where it may. Errors: 40600,
 // 51047 and 31441 for stages inside others, 40602 and 40601 for those that must
 // come first or last.
 func (p *Pipeline) checkPlaces(opts *Options) error {

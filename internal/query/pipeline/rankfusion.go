@@ -134,7 +134,7 @@ func (p *parsing) ranking(name string, v bson.Value) (*ranking, error) {
 	return r, r.check(list)
 }
 
-// selects says whether a stage selects or orders documents, and nothing more.
+// selects reports whether a stage selects or orders documents, and nothing more.
 func selects(stage bson.Doc) bool {
 	switch name, arg := stage.First(); name {
 	case "$match", "$limit", "$skip", "$sort", "$sample", "$search", "$vectorSearch", "$rankFusion", "$scoreFusion":

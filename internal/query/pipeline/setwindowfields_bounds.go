@@ -149,7 +149,7 @@ func (b *Bounds) parse(name string, v bson.Value, p *parsing, check func(bson.Va
 	return nil
 }
 
-// isInt32 says whether v is a whole number that an int holds.
+// isInt32 reports whether v is a whole number that an int holds.
 func isInt32(v bson.Value) bool {
 	n, ok := bson.ExactInt64(v)
 	return ok && n == int64(int32(n))

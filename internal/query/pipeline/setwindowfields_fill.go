@@ -77,7 +77,7 @@ func (f *filling) check(k knot) error {
 	return nil
 }
 
-// isDated says whether there is a date in v.
+// isDated reports whether there is a date in v.
 func isDated(v bson.Value) bool {
 	return v.Type == bson.TypeDate || v.Type == bson.TypeTimestamp || v.Type == bson.TypeObjectID
 }

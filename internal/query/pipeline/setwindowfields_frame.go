@@ -45,7 +45,7 @@ type window struct {
 	next int // documents before it have been passed by the upper bound
 }
 
-// within says whether document j lies within the upper bound for document i,
+// within reports whether document j lies within the upper bound for document i,
 // and returns it; nil behind the end of the partition.
 func (w *window) within(ctx context.Context, i, j int, at bson.Value) (bson.Doc, bool, error) {
 	if w.b.counts(w.b.Upper) && j > i+w.b.Upper.documents() {
@@ -96,7 +96,7 @@ func typeName(v bson.Value) string {
 	return v.Type.String()
 }
 
-// counts says whether a bound is a number of documents: that of a range is
+// counts reports whether a bound is a number of documents: that of a range is
 // where it is the current document, without those of the same place.
 func (b *Bounds) counts(bound Bound) bool {
 	return !bound.Unbounded && (!b.Range || bound.By.IsMissing())
@@ -210,7 +210,7 @@ func (s *sliding) at(ctx context.Context, i int) (bson.Value, error) {
 	return orNull(v), err
 }
 
-// before says whether document j, d, lies before the lower bound for i.
+// before reports whether document j, d, lies before the lower bound for i.
 func (s *sliding) before(i, j int, d bson.Doc, at bson.Value) (bool, error) {
 	if s.b.counts(s.b.Lower) {
 		return j < i+s.b.Lower.documents(), nil

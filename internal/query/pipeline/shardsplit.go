@@ -86,7 +86,7 @@ func narrowed(before, rest []Stage) *Pipeline {
 var combiners = map[string]string{"$sum": "$sum", "$min": "$min", "$max": "$max", "$first": "$first", "$last": "$last"}
 
 // halves divides a group: each shard groups its documents, and the merger
-// groups the groups. ok is false where an accumulator cannot be divided.
+// groups the groups. ok is false if an accumulator cannot be divided.
 func (g *Group) halves() (partial Stage, final []Stage, ok bool) {
 	merge := new(bson.Builder).String("_id", "$_id")
 	for _, f := range g.Fields {

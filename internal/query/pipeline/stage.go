@@ -50,10 +50,10 @@ type Run struct {
 	// ({score: …}), nil for none. Stages that hold documents back keep it with
 	// them.
 	Meta bson.Doc
-	// Stats, where not nil, gets a StageStats for each stage that is opened.
+	// Stats, if not nil, gets a StageStats for each stage that is opened.
 	Stats *[]*StageStats
 	// Inside counts what the pipelines of stages have looked at, which share it;
-	// nil where nobody counts.
+	// nil if nobody counts.
 	Inside *Examined
 
 	ticks int

@@ -17,7 +17,7 @@ type StageStats struct {
 	it   Iterator
 }
 
-// Spilled are the counters of a sort in the stage, nil where there is none.
+// Spilled are the counters of a sort in the stage, nil if there is none.
 func (s *StageStats) Spilled() *extsort.Stats {
 	if sp, ok := s.it.(interface{ spilled() *extsort.Stats }); ok {
 		return sp.spilled()

@@ -48,7 +48,7 @@ func parseUnionWith(arg bson.Value, p *parsing) (Stage, error) {
 	return u, err
 }
 
-// startsWith says whether the first stage of a pipeline has that name.
+// startsWith reports whether the first stage of a pipeline has that name.
 func startsWith(list []bson.Value, name string) bool {
 	if len(list) == 0 || list[0].Type != bson.TypeDocument {
 		return false
@@ -78,7 +78,7 @@ func (u *UnionWith) Other(r *Run) (Namespace, *Pipeline, *Run) {
 	return u.from.NS, u.from.Pipeline, r.within(u.from.outer, nil)
 }
 
-// Reached says whether a $unionWith has come to its other pipeline.
+// Reached reports whether a $unionWith has come to its other pipeline.
 func (s *StageStats) Reached() bool {
 	u, ok := s.it.(*union)
 	return ok && u.sub != nil

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// maxIntersections bounds the pairs of indexes that are tried together
+// maxIntersections bounds the pairs of indexes that are intersected
 // (internalQueryEnumerationMaxIntersectPerAnd).
 const maxIntersections = 3
 
@@ -21,9 +21,9 @@ func (*AndSorted) Stage() string { return "AND_SORTED" }
 // Inputs are the scans.
 func (n *AndSorted) Inputs() []Node { return n.Nodes }
 
-// intersections pairs scans of one point each, which deliver records in order,
-// where each narrows what the other does not. They are tried last: two scans
-// win only where each by itself reads much, and both together little.
+// intersections pairs scans of one point each, which return records in order, if each
+// narrows conditions that the other does not. They are tried last: two scans win only
+// if each alone reads much, and both together little.
 func intersections(q *Query, cs []match.Node, sources []source) []source {
 	var points []source
 	for _, s := range sources {
@@ -49,7 +49,7 @@ func intersections(q *Query, cs []match.Node, sources []source) []source {
 	return out
 }
 
-// narrows says whether a answers a conjunct that b leaves to be checked.
+// narrows reports whether a answers a conjunct that b leaves to be checked.
 func narrows(a, b source) bool {
 	return slices.ContainsFunc(b.residual, func(c match.Node) bool { return !slices.Contains(a.residual, c) })
 }

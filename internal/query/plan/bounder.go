@@ -11,22 +11,21 @@ import (
 // are left to be checked on the documents.
 const maxBounding = 100
 
-// tightness says what is left to check of a conjunct after a scan of an index.
+// tightness is what remains to be checked of a conjunct after a scan of an index.
 type tightness uint8
 
 const (
 	checkDocument tightness = iota // the whole conjunct, on the document
 	checkKey                       // the conjunct, on the values of the key
-	checkNothing                   // the bounds say it all
+	checkNothing                   // nothing: the bounds are exact
 )
 
-// bounder collects what the predicates of a query ask of the parts of an
-// index, part by part.
+// bounder collects the bounds that the predicates of a query put on the parts of an index.
 type bounder struct {
 	q      *Query
 	ix     *Index
 	preds  []predicate
-	prefer int // the predicate that has the first say, or −1
+	prefer int // the predicate that is applied first, or −1
 	used   []predicate
 	done   []tightness // by conjunct
 	bound  bool        // a predicate bounds the field of a wildcard index
@@ -41,7 +40,7 @@ func (b *bounder) part(part int) (Intervals, int) {
 	var chosen []predicate
 	for _, round := range []func(i int, points bool) bool{
 		func(i int, _ bool) bool { return i == b.prefer },
-		func(i int, points bool) bool { return points && i != b.prefer }, // they narrow most
+		func(i int, points bool) bool { return points && i != b.prefer }, // the most selective ones
 		func(i int, points bool) bool { return !points && i != b.prefer },
 	} {
 		for i, p := range b.preds {
@@ -64,7 +63,7 @@ func (b *bounder) part(part int) (Intervals, int) {
 	return l, len(chosen)
 }
 
-// fits says whether a predicate may bound the scan together with those that do already.
+// fits reports whether a predicate may bound the scan together with those that already do.
 func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 	for _, u := range b.used {
 		if !compatible(b.ix, p, u, part) {
@@ -79,10 +78,10 @@ func (b *bounder) fits(p predicate, part int, chosen []predicate) bool {
 	return len(chosen) == 0 || !b.ix.MultikeyPart(part) || sameElem(p, chosen[0])
 }
 
-// settle notes what need not be checked of a predicate's conjunct any more.
+// settle records what no longer needs to be checked of a predicate's conjunct.
 func (b *bounder) settle(p predicate, part int, a access) {
-	// A number in a path may pick an element, which a filter does not look into
-	// and an index takes apart.
+	// A number in a path may select an array element, which a filter does not descend
+	// into, but an index does.
 	if !p.whole || b.ix.Wild.guesses(part, a.intervals) || slices.ContainsFunc(b.ix.Parts[part].Components, bson.AllDigits) {
 		return
 	}
@@ -94,9 +93,8 @@ func (b *bounder) settle(p predicate, part int, a access) {
 	}
 }
 
-// decidedByKey says whether the value in a key tells all that a predicate asks
-// of a document: null in a key may also be a missing field, so those it could
-// matter to are not among them.
+// decidedByKey reports whether the value in a key decides a predicate. Null in a key
+// may also be a missing field, so it does not decide predicates that tell them apart.
 func decidedByKey(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Regex, *match.Mod:
@@ -112,8 +110,7 @@ func decidedByKey(n match.Node) bool {
 	return false
 }
 
-// sameElem says whether one $elemMatch holds two predicates to the same
-// element.
+// sameElem reports whether one $elemMatch applies two predicates to the same element.
 func sameElem(a, b predicate) bool {
 	return len(a.elems) > 0 && len(a.elems) == len(b.elems) && a.elems[len(a.elems)-1] == b.elems[len(b.elems)-1]
 }

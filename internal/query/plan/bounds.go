@@ -19,7 +19,7 @@ type translator struct {
 	q    *Query
 }
 
-// access is what a predicate asks of one part of an index. exact: every key
+// access is the bounds of a predicate on one part of an index. exact: every key
 // in the intervals belongs to a document that satisfies the predicate, so it
 // need not be checked again.
 type access struct {
@@ -27,7 +27,7 @@ type access struct {
 	exact     bool
 }
 
-// access translates a predicate, or says that the index cannot help with it.
+// access translates a predicate; it reports whether the index can answer it.
 func (t translator) access(p predicate) (access, bool) {
 	if t.withinPicked(p) {
 		return access{}, false
@@ -42,7 +42,7 @@ func (t translator) access(p predicate) (access, bool) {
 	return a, ok
 }
 
-// bounds translates n, or says that the index cannot help with it.
+// bounds translates n; it reports whether the index can answer it.
 func (t translator) bounds(n match.Node) (access, bool) {
 	t.q.interrupt.Turn()
 	bound, ok := n.(*match.BucketBound)
@@ -74,17 +74,16 @@ func (t translator) bounds(n match.Node) (access, bool) {
 	return a, ok
 }
 
-// picksElements says whether a number in the path may have picked elements of arrays
-// for the keys, which no multikey path tells. A filter looks for fields of that name in the elements, too, and
-// not into the element that it picks: what is not there, the keys cannot tell.
+// picksElements reports whether a number in the path may have selected elements of arrays for the keys, which
+// multikey paths do not record. A filter also matches fields of that name in the elements, and does not
+// descend into the selected element, so the keys cannot decide it.
 func (t translator) picksElements() bool {
 	cs := t.ix.Parts[t.part].Components
 	return len(cs) > 1 && slices.ContainsFunc(cs[1:], bson.AllDigits)
 }
 
-// withinPicked says whether a predicate is about the elements of an array that a
-// number in the path may pick from another array: of those a wildcard index has no
-// keys.
+// withinPicked reports whether a predicate is about the elements of an array that a number in the path may
+// select from another array: a wildcard index has no keys of those.
 func (t translator) withinPicked(p predicate) bool {
 	if w := t.ix.Wild; w == nil || !w.vague || t.part != w.part+1 {
 		return false
@@ -121,8 +120,7 @@ func (t translator) translate(n match.Node) (access, bool) {
 	return access{}, false
 }
 
-// usable says whether the order of v in the index is the order of the query:
-// strings need the same collation.
+// usable reports whether the order of v in the index is that of the query: strings need the same collation.
 func (t translator) usable(v bson.Value) bool {
 	return !hasStrings(v) || t.ix.sameCollation(t.q)
 }
@@ -143,7 +141,7 @@ func (t translator) compare(n *match.Compare) (access, bool) {
 		return t.equal(bson.Null), true
 	case bson.TypeMinKey, bson.TypeMaxKey:
 		if t.ix.Sparse {
-			return access{}, false // they compare with what is missing, too
+			return access{}, false // they match missing fields, too
 		}
 		return access{rangeOf(n.Op, v, Interval{bson.MinKey, bson.MaxKey, true, true}), false}, true
 	case bson.TypeArray:
@@ -167,7 +165,7 @@ func isNaN(v bson.Value) bool {
 	return math.IsNaN(v.Double())
 }
 
-// rangeOf cuts the interval of a class at v.
+// rangeOf splits the interval of a class at v.
 func rangeOf(op match.Op, v bson.Value, class Interval) Intervals {
 	switch op {
 	case match.Lt, match.Lte:
@@ -178,9 +176,8 @@ func rangeOf(op match.Op, v bson.Value, class Interval) Intervals {
 	return normalize(Intervals{class})
 }
 
-// equal are the keys of documents that may equal v: null also stands for
-// missing fields, and where there are arrays for what is neither, and an array is
-// found by its first element or as an element.
+// equal returns the keys of documents that may equal v: null is also the key of missing fields, and with
+// arrays also of other values; an array is found by its first element or as an element.
 func (t translator) equal(v bson.Value) access {
 	switch v.Type {
 	case bson.TypeNull:
@@ -220,9 +217,8 @@ func (t translator) in(n *match.In) (access, bool) {
 	return a, true
 }
 
-// regex bounds a pattern that begins with plain text behind ^ by that text;
-// any other pattern reads all strings. A regular expression also equals itself
-// as a value.
+// regex bounds a pattern that begins with ^ and plain text by that text; any other pattern reads all strings.
+// A regular expression also equals itself as a value.
 func (t translator) regex(n *match.Regex) (access, bool) {
 	if t.ix.Collator != nil {
 		return access{}, false
@@ -240,8 +236,7 @@ func (t translator) regex(n *match.Regex) (access, bool) {
 	return access{Intervals{{lo, hi, true, false}, self}, whole}, true
 }
 
-// regexPrefix returns the plain text that every match begins with, and
-// whether the pattern says nothing beyond it.
+// regexPrefix returns the plain text that every match begins with, and whether that is the whole pattern.
 func regexPrefix(pattern, options string) (prefix string, whole bool) {
 	if strings.Trim(options, "s") != "" || alternates(pattern) {
 		return "", false
@@ -281,7 +276,7 @@ func regexPrefix(pattern, options string) (prefix string, whole bool) {
 	return b.String(), true
 }
 
-// alternates says whether a pattern has a | that is not escaped.
+// alternates reports whether a pattern has a | that is not escaped.
 func alternates(pattern string) bool {
 	for i := 0; i < len(pattern); i++ {
 		switch pattern[i] {
@@ -294,8 +289,7 @@ func alternates(pattern string) bool {
 	return false
 }
 
-// trimQuantified drops the last character where a quantifier that may allow none
-// of it follows: {2} does not, {0,2} does.
+// trimQuantified drops the last character if a quantifier follows that allows zero of it: {0,2}, but not {2}.
 func trimQuantified(s, rest string) string {
 	switch {
 	case s == "" || strings.IndexByte("*?{", rest[0]) < 0:
@@ -325,7 +319,7 @@ func (t translator) types(n *match.Type) (access, bool) {
 }
 
 // elemMatch bounds the elements of an array. An array among them is one value
-// in the index, so what its own elements must be says nothing of the keys.
+// in the index, so conditions on its own elements do not bound the keys.
 func (t translator) elemMatch(n *match.ElemMatchValue) (access, bool) {
 	l, any := All, false
 	for _, c := range n.Children {
@@ -375,8 +369,8 @@ func (t translator) not(n match.Node) (access, bool) {
 	return access{complement(a.intervals), !multikey}, true
 }
 
-// hashed answers equality only: the keys are the hashes of the values, which
-// may collide, so a document is always checked.
+// hashed supports equality only: the keys are the hashes of the values, which may collide, so a document is
+// always checked.
 func (t translator) hashed(n match.Node) (access, bool) {
 	var values []bson.Value
 	switch n := n.(type) {
@@ -416,8 +410,7 @@ func (t translator) hashed(n match.Node) (access, bool) {
 	return access{normalize(l), false}, true
 }
 
-// collate replaces strings by the keys under which a collated index holds
-// them.
+// collate replaces strings by their collation keys in the index.
 func (t translator) collate(l Intervals) Intervals {
 	out := make(Intervals, len(l))
 	for i, iv := range l {
@@ -441,8 +434,7 @@ func (t translator) collateValue(v bson.Value) bson.Value {
 	return v
 }
 
-// matchesMissing says whether a comparison is true of a document without the
-// field.
+// matchesMissing reports whether a comparison is true for a document without the field.
 func matchesMissing(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:

@@ -14,18 +14,17 @@ import (
 // (internalQueryPlannerMaxIndexedSolutions).
 const maxCandidates = 64
 
-// source is a way to reach the documents of a query, before sorting and
-// shaping.
+// source is an access path to the documents of a query, before sort and projection.
 type source struct {
 	node     Node
 	ix       *Index       // nil for an $or and for collection scans
 	bounds   []Intervals  // of ix
-	onKey    []match.Node // what the values of the key decide
-	residual []match.Node // what remains to be checked on each document
+	onKey    []match.Node // conditions that are decided by the key
+	residual []match.Node // conditions that remain to be checked on each document
 	sorted   bool         // in the order of the query's sort
 	points   int          // leading parts bound to points
 	bound    int          // parts bound at all
-	variant  int          // tells apart sources over the same index
+	variant  int          // distinguishes sources over the same index
 }
 
 // Candidates returns the plans worth trying for q, best guess first; never
@@ -57,7 +56,7 @@ func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	if natural != 0 && q.NoScan && !c.Exempt {
 		return nil, errPlanning(c, q, mongoerr.NoQueryExecutionPlans, "hint $natural is not allowed, because 'notablescan' is enabled")
 	}
-	if natural != 0 || q.Tailable { // an index has no end where documents arrive
+	if natural != 0 || q.Tailable { // an index has no tail to follow
 		return []Node{finish(q, scan(q, natural < 0))}, nil
 	}
 	searches := match.TextIn(root) != nil
@@ -89,7 +88,7 @@ func Candidates(c *Collection, q *Query) (nodes []Node, err error) {
 	return plans, nil
 }
 
-// sourcesOf returns the ways through indexes, best guess first.
+// sourcesOf returns the index access paths, best guess first.
 func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 	root := q.Filter.Root()
 	cs := conjuncts(root)
@@ -100,7 +99,7 @@ func sourcesOf(c *Collection, q *Query, hinted *Index) ([]source, error) {
 		s, err := textSource(c, q, root, cs, at)
 		return []source{s}, err
 	}
-	if match.TextIn(root) != nil { // under an $or, and no other index knows a score
+	if match.TextIn(root) != nil { // under an $or, and no other index has a score
 		return orSources(c, q, cs, hinted), nil
 	}
 	if q.Min != nil || q.Max != nil {
@@ -148,8 +147,8 @@ func scan(q *Query, backward bool) source {
 	return source{node: n, sorted: q.Sort.IsEmpty() || natural != 0}
 }
 
-// usable are the indexes that a query may use: not hidden, left to it by the
-// index filter, and with all documents.
+// usable returns the indexes that a query may use: not hidden, allowed by the index
+// filter, and with all documents.
 func usable(c *Collection, q *Query, hinted *Index) []*Index {
 	var out []*Index
 	for _, ix := range c.Indexes {
@@ -161,7 +160,7 @@ func usable(c *Collection, q *Query, hinted *Index) []*Index {
 	return out
 }
 
-// indexSources returns the sources that indexes offer for the conjuncts.
+// indexSources returns the index sources for the conjuncts.
 func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hinted *Index) []source {
 	preds := predicates(q, cs)
 	var out []source
@@ -186,8 +185,8 @@ func indexSources(c *Collection, q *Query, root match.Node, cs []match.Node, hin
 	return out
 }
 
-// variants are the sources of one index. Where an array keeps several
-// predicates on the first part from bounding it together, each gets a source.
+// variants returns the sources of one index. If an array keeps several predicates on
+// the first part from bounding it together, each gets a source.
 func variants(q *Query, ix *Index, cs []match.Node, preds []predicate) []source {
 	s, ok := indexSource(q, ix, cs, preds, -1)
 	if !ok {
@@ -217,8 +216,8 @@ func sameBounds(a, b []Intervals) bool {
 	})
 }
 
-// indexSource bounds a scan of ix by the predicates it can answer; the one at
-// prefer, where not negative, has the first say.
+// indexSource bounds a scan of ix by the predicates that it can answer; the one at
+// prefer, if not negative, is applied first.
 func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate, prefer int) (source, bool) {
 	s := source{ix: ix}
 	b := bounder{q: q, ix: ix, preds: preds, prefer: prefer, done: make([]tightness, len(cs))}
@@ -255,7 +254,7 @@ func indexSource(q *Query, ix *Index, cs []match.Node, preds []predicate, prefer
 	return s, true
 }
 
-// scan makes the node of s and finds whether it delivers the query's order.
+// scan makes the node of s and determines whether it has the query's order.
 func (s *source) scan(q *Query) {
 	sorted, backward := providesSort(q, s.ix, s.bounds)
 	s.sorted = sorted
@@ -278,12 +277,12 @@ func sortSources(c *Collection, q *Query, root match.Node, cs []match.Node) []so
 	return out
 }
 
-// keepsOrder says whether the first fields of an index are in the order of
-// their values.
+// keepsOrder reports whether the first fields of an index are in the order of their
+// values.
 func keepsOrder(ix *Index) bool { return ix.Plugin == "" || ix.Plugin == "hashed" }
 
-// distinctSources read the whole of an index whose first part holds the
-// values, where no source is over one already.
+// distinctSources scan a whole index whose first part has the values, if no source uses
+// one already.
 func distinctSources(c *Collection, q *Query, root match.Node, cs []match.Node, have []source) []source {
 	if len(cs) > 0 {
 		return nil
@@ -322,7 +321,7 @@ func join(cs []match.Node) match.Node {
 	return &match.And{Children: cs}
 }
 
-// hasStrings says whether a value may hold strings, whose order depends on a
+// hasStrings reports whether a value may contain strings, whose order depends on a
 // collation.
 func hasStrings(v bson.Value) bool {
 	switch v.Type {

@@ -33,8 +33,8 @@ func ForPresence(n Node) Node {
 	return n
 }
 
-// isSimpleRange says whether bounds are one range of keys: points, then at most
-// one interval, then everything.
+// isSimpleRange reports whether bounds are one range of keys: points, then at most one
+// interval, then everything.
 func isSimpleRange(bounds []Intervals) bool {
 	ranged := false
 	for _, l := range bounds {
@@ -46,7 +46,7 @@ func isSimpleRange(bounds []Intervals) bool {
 	return true
 }
 
-// MatchesAll says whether a filter matches every document.
+// MatchesAll reports whether a filter matches every document.
 func MatchesAll(f *match.Filter) bool {
 	and, ok := f.Root().(*match.And)
 	return ok && len(and.Children) == 0

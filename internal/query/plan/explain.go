@@ -11,7 +11,7 @@ const sortMemLimit = 100 << 20
 
 // Counters writes the execution counters of a node into b, or nothing where
 // only the plan is explained. It is called twice for each node: with
-// specific false where the counters that all stages have belong, and with
+// specific false if the counters that all stages have belong, and with
 // specific true where the stage's own do.
 type Counters func(n Node, b *bson.Builder, specific bool)
 
@@ -37,7 +37,7 @@ func explain(b *bson.Builder, n Node, counters Counters, room int) {
 		b.String("warning", "stats tree exceeded BSON size limit for explain")
 		return
 	}
-	if owned { // the condition that a stage of its own has in mongod
+	if owned { // the condition that mongod has in a stage of its own
 		b.String("stage", "SHARDING_FILTER")
 		if counters != nil {
 			counters(n, b, false)
@@ -98,7 +98,7 @@ func direction(backward bool) string {
 	return "forward"
 }
 
-// describe writes what is particular to the kind of n.
+// describe writes the fields of n's kind.
 func describe(b *bson.Builder, n Node, room int) {
 	switch n := n.(type) {
 	case *CollScan:
@@ -192,8 +192,8 @@ func joinPath(cs []string) string {
 	return s
 }
 
-// describeBounds prints the intervals of each part in the order in which the
-// scan meets them, or that they are too many.
+// describeBounds prints the intervals of each part in scan order, or that they are too
+// many.
 func describeBounds(to *bson.Builder, ix *Index, bounds []Intervals, backward bool, room int) {
 	room -= to.Len()
 	b := new(bson.Builder)
@@ -227,7 +227,7 @@ func describeExpress(b *bson.Builder, n *Express) {
 	}
 }
 
-// opposite is the other end of all values.
+// opposite returns the opposite extreme value.
 func opposite(end bson.Value) bson.Value {
 	if end.Type == bson.TypeMinKey {
 		return bson.MaxKey
@@ -235,7 +235,7 @@ func opposite(end bson.Value) bson.Value {
 	return bson.MinKey
 }
 
-// describeRange prints bounds that are one range of keys by its ends.
+// describeRange prints the ends of bounds that are one range of keys.
 func describeRange(b *bson.Builder, ix *Index, bounds []Intervals) {
 	var start, end bson.Builder
 	startInc, endInc := true, true

@@ -2,12 +2,12 @@ package plan
 
 import "slices"
 
-// maxExploded bounds the scans that one scan may be split into for the sake of
-// its order (internalQueryMaxScansToExplode).
+// maxExploded bounds the scans into which one scan may be split to keep an order
+// (internalQueryMaxScansToExplode).
 const maxExploded = 200
 
-// explode splits the scan of a source that begins with points into one scan for
-// each, where those are in the query's order: {a: {$in: [1, 2]}} sorted by b
+// explode splits the scan of a source that begins with points into one scan for each,
+// if those are in the query's order: {a: {$in: [1, 2]}} sorted by b
 // over {a: 1, b: 1}. The results are merged.
 func explode(q *Query, s source) (source, bool) {
 	scan, ok := s.node.(*IndexScan)

@@ -10,10 +10,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// extremes are what conditions on measurements say of their buckets where an
-// index can find those by it; nil for nothing. Where the times are bounded, an
-// index without them would look at more than the order of the buckets does, so
-// only one with the time counts, or any that is hinted.
+// extremes translates conditions on measurements into conditions on their buckets that
+// an index can answer; nil for none. If the times are bounded, an index without them
+// would read more than a scan in the order of the buckets, so only an index with the
+// time is used, or any that is hinted.
 func (n *Unpack) extremes(c *Collection, q *Query, conditions []match.Node) (bounds []match.Node) {
 	timed := n.From != math.MinInt64 || n.To != math.MaxInt64
 	for _, p := range conditions {
@@ -35,8 +35,7 @@ func (n *Unpack) extremes(c *Collection, q *Query, conditions []match.Node) (bou
 	return bounds
 }
 
-// extremeOf says whether an index of buckets holds bounds of a field of the
-// measurements.
+// extremeOf reports whether an index of buckets has the bounds of a measurements' field.
 func (ix *Index) extremeOf(path string) bool {
 	return !ix.Hidden && slices.ContainsFunc(ix.Parts, func(p schema.Part) bool {
 		return p.Plugin == schema.PluginExtreme && p.Path == "control.min."+path
@@ -47,15 +46,15 @@ func (ix *Index) hasTime(o *schema.Timeseries) bool {
 	return slices.ContainsFunc(ix.Parts, func(p schema.Part) bool { return p.Path == "control.min."+o.TimeField })
 }
 
-// sideBound is what one end of the values in a bucket must be.
+// sideBound is the condition on the least or the greatest value of a bucket.
 type sideBound struct {
 	op    match.Op
 	value bson.Value
 }
 
-// valueReach is the interval of the values that satisfy a condition, as what
-// the greatest and the least value of a bucket with one of them must be; false
-// where more than values of one type may.
+// valueReach returns the conditions on the greatest and the least value of buckets that
+// may contain a value which satisfies a condition; false if values of several types may
+// satisfy it.
 func valueReach(p match.Node, q *Query) (greatest, least sideBound, ok bool) {
 	switch n := p.(type) {
 	case *match.Compare:
@@ -91,8 +90,7 @@ func valueReach(p match.Node, q *Query) (greatest, least sideBound, ok bool) {
 	return greatest, least, false
 }
 
-// bracketed says whether what compares with a value is of its type, in the
-// order of all values.
+// bracketed reports whether a value compares only with values of its own type.
 func bracketed(v bson.Value, q *Query) bool {
 	switch v.Type {
 	case bson.TypeDouble, bson.TypeDecimal:

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// finish puts fetch, sort, skip, projection and limit on top of a source.
+// finish adds fetch, sort, skip, projection and limit to a source.
 func finish(q *Query, s source) Node {
 	s, _ = explode(q, s)
 	n, covered := reach(q, s)
@@ -40,20 +40,21 @@ func finish(q *Query, s source) Node {
 	return n
 }
 
-// sortOver puts the query's order above n. Where few of many documents are wanted
-// and keys tell their order, only those few are read: entries are sorted.
+// sortOver adds the query's sort to n. If the limit is small and the keys have the
+// sort's fields, it sorts index entries, and only the documents within the limit are
+// read.
 func sortOver(q *Query, s source, n Node, limit int64) Node {
 	fetch, scan := entriesOf(q, n)
 	if scan == nil || limit == 0 || q.ReadsKeys() || !holdsSort(q, s.ix, s.bounds) {
 		return &Sort{Input: n, Pattern: q.Sort, Limit: limit}
 	}
-	scan.Keys = true // and no Paths: what is missing sorts as null
+	scan.Keys = true // and no Paths: a missing field sorts as null
 	fetch.Input = &Sort{Input: scan, Pattern: q.Sort, Limit: limit, Entries: true}
 	return fetch
 }
 
-// entriesOf is the fetch that n is and the scan below it, where every entry that the
-// scan delivers stands for a document of the answer; nil else.
+// entriesOf returns the fetch n and the scan below it, if every entry of the scan is a
+// document of the result; else nil.
 func entriesOf(q *Query, n Node) (*Fetch, *IndexScan) {
 	fetch, ok := n.(*Fetch)
 	if !ok || fetch.Filter != nil || q.Hides {
@@ -63,8 +64,8 @@ func entriesOf(q *Query, n Node) (*Fetch, *IndexScan) {
 	return fetch, scan
 }
 
-// skipOver leaves out the first rows of n: before their documents are read, where
-// every entry below stands for one.
+// skipOver skips the first rows of n, before their documents are read if every entry
+// below is a row.
 func skipOver(q *Query, n Node) Node {
 	if fetch, scan := entriesOf(q, n); scan != nil {
 		return &Fetch{Input: &Skip{fetch.Input, q.Skip}}
@@ -77,8 +78,8 @@ func skipOver(q *Query, n Node) Node {
 	return &Skip{n, q.Skip}
 }
 
-// reach is the source with its fetch, where it needs one; covered says that
-// the keys of the index hold all that the reader needs.
+// reach returns the source with a fetch if it needs one; covered says that the keys of
+// the index have all that the reader needs.
 func reach(q *Query, s source) (n Node, covered bool) {
 	switch n := s.node.(type) {
 	case *IndexScan:
@@ -117,7 +118,7 @@ func reach(q *Query, s source) (n Node, covered bool) {
 	return s.node, false
 }
 
-// neededPaths are the paths that the reader or a sort above the scan needs.
+// neededPaths returns the paths that the reader or a sort above the scan needs.
 func neededPaths(q *Query) []string {
 	paths := slices.Clone(q.Paths)
 	for _, p := range q.Sort.Parts {
@@ -126,8 +127,7 @@ func neededPaths(q *Query) []string {
 	return paths
 }
 
-// clustered turns a scan of the index that the records are into a scan of the
-// records.
+// clustered converts a scan of the clustered index into a scan of the records.
 func clustered(q *Query, s source, n *IndexScan) Node {
 	scan := &CollScan{Backward: n.Backward, Range: n}
 	if !MatchesAll(q.Filter) {
@@ -136,7 +136,7 @@ func clustered(q *Query, s source, n *IndexScan) Node {
 	return scan
 }
 
-// covers says whether the keys of ix hold all that the reader needs.
+// covers reports whether the keys of ix have all that the reader needs.
 func covers(q *Query, ix *Index, bounds []Intervals) bool {
 	if q.Paths == nil || q.Sort.Natural() != 0 {
 		return false
@@ -149,7 +149,7 @@ func covers(q *Query, ix *Index, bounds []Intervals) bool {
 	return holdsSort(q, ix, bounds)
 }
 
-// holdsSort says whether the keys of ix hold all that the query is sorted by.
+// holdsSort reports whether the keys of ix have all fields of the query's sort.
 func holdsSort(q *Query, ix *Index, bounds []Intervals) bool {
 	for _, p := range q.Sort.Parts {
 		if p.Meta != "" || !holds(ix, p.Path, bounds) {
@@ -159,12 +159,11 @@ func holdsSort(q *Query, ix *Index, bounds []Intervals) bool {
 	return true
 }
 
-// onlyNull says whether all keys hold null there, which may stand for nothing.
+// onlyNull reports whether the part is null in all keys, which may be missing fields.
 func onlyNull(l Intervals) bool { return onePoint(l) && l[0].Lo.Type == bson.TypeNull }
 
-// holds says whether the value at a path can be had from a key: no array lies
-// on the way, no hash or collation key stands in its place, and no other part
-// begins or ends at it.
+// holds reports whether a key has the value at a path: there is no array on the path,
+// no hash or collation key in its place, and no other part begins or ends at it.
 func holds(ix *Index, path string, bounds []Intervals) bool {
 	found := false
 	for i, p := range ix.Parts {

@@ -41,8 +41,8 @@ func describeGeoNear(b *bson.Builder, n *GeoNear) {
 	b.Doc("keyPattern", n.Index.Key).String("indexName", n.Index.Name).Int32("indexVersion", n.Index.Version)
 }
 
-// geo bounds a part of a geospatial index by a containment or an intersection.
-// The keys are cells, so a document is always checked.
+// geo bounds a part of a geospatial index by a $geoWithin or a $geoIntersects. The keys
+// are cells, so a document is always checked.
 func (t translator) geo(n match.Node) (access, bool) {
 	within, ok := n.(*match.GeoWithin)
 	if !ok {
@@ -90,8 +90,8 @@ func (n *GeoNear) HashBounds(ranges []geo.HashRange) []Intervals {
 	return bounds
 }
 
-// geoSource bounds a scan of a geospatial index. Only documents with a geometry
-// are in it, so a geometry must be asked for.
+// geoSource bounds a scan of a geospatial index. The index only has documents with a
+// geometry, so the query must require one.
 func geoSource(q *Query, ix *Index, cs []match.Node, preds []predicate) (source, bool) {
 	s := source{ix: ix}
 	b := bounder{q: q, ix: ix, preds: preds, prefer: -1, done: make([]tightness, len(cs))}
@@ -116,8 +116,8 @@ func geoSource(q *Query, ix *Index, cs []match.Node, preds []predicate) (source,
 	return s, true
 }
 
-// geoPart is part for a geospatial index. What stands behind the location in a
-// 2d index is no plain value of the field, and bounds nothing.
+// geoPart is part for a geospatial index. Parts after the location in a 2d index are
+// not plain values of the field, and are not bounded.
 func (b *bounder) geoPart(part int) (Intervals, int) {
 	if b.ix.Plugin == flatPlugin && part > 0 {
 		return All, 0
@@ -153,8 +153,8 @@ func errNearNatural(q *Query) error {
 	return mongoerr.New(mongoerr.BadValue, "geoNear expression not allowed with $natural %s", what)
 }
 
-// nearSources are the sources for a search by distance, which only a geospatial
-// index answers: error 291 without one, 16433 for a point beyond a 2d index.
+// nearSources returns the sources for a search by distance, which needs a geospatial
+// index: error 291 without one, 16433 for a point beyond a 2d index.
 func nearSources(c *Collection, q *Query, cs []match.Node, at int, hinted *Index) ([]source, error) {
 	near := cs[at].(*match.GeoNear)
 	rest := slices.Delete(slices.Clone(cs), at, at+1)

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// resolveHint finds the index that the query insists on, or the direction of
-// a scan it insists on. An index filter has more to say than a hint.
+// resolveHint returns the hinted index, or the hinted direction of a collection scan.
+// An index filter overrides a hint.
 func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 	if n := q.Sort.Natural(); n != 0 && q.Hint.IsMissing() {
 		return nil, n, nil
@@ -58,11 +58,10 @@ func resolveHint(c *Collection, q *Query) (*Index, int, error) {
 	return nil, 0, errPlanning(c, q, mongoerr.BadValue, "hint provided does not correspond to an existing index")
 }
 
-// hinted is the index as an ambiguous hint tells it.
+// hinted formats the candidates of an ambiguous hint.
 func (ix *Index) hinted() string { return fmt.Sprintf("kp: %s name: '%s'", ix.Key, ix.Name) }
 
-// checkMinMax makes sure that min and max are keys of the hinted index, in the
-// right order.
+// checkMinMax checks that min and max are keys of the hinted index, in the right order.
 func checkMinMax(q *Query, hinted *Index, natural int) error {
 	if q.Min == nil && q.Max == nil {
 		return nil
@@ -94,7 +93,7 @@ func checkMinMax(q *Query, hinted *Index, natural int) error {
 	return mongoerr.New(mongoerr.Code(51175), "The value provided for min() does not come before the value provided for max() in the hinted index")
 }
 
-// keysOf says whether d has the fields of the index, in its order.
+// keysOf reports whether d has the fields of the index, in its order.
 func keysOf(ix *Index, d bson.Doc) bool {
 	i := 0
 	for name := range d.All() {
@@ -111,13 +110,12 @@ func boundedByKeys(q *Query, ix *Index, cs []match.Node) source {
 	s := wholeIndex(q, ix, cs)
 	n := s.node.(*IndexScan)
 	n.Min, n.Max = keyBound(q.Min), keyBound(q.Max)
-	// The smallest key of a document may lie outside.
+	// The smallest key of a document may be outside.
 	s.sorted = s.sorted && (q.Sort.IsEmpty() || !ix.IsMultikey())
 	return s
 }
 
-// keyBound takes the values of a min or max document in the order of the
-// index's parts.
+// keyBound returns the values of a min or max document in the order of the index's parts.
 func keyBound(d bson.Doc) []bson.Value {
 	if d == nil {
 		return nil

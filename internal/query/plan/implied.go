@@ -9,11 +9,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// implied are the keys of documents for which a comparison of $expr may be
-// true. It compares across types, takes arrays as they are, puts what is
-// missing below everything but MinKey, and reads no number in a path as a
-// place: what an index keeps otherwise it does not help with. The expression is
-// evaluated again in any case.
+// implied returns the keys of documents for which a comparison in $expr may be true.
+// $expr compares across types, does not descend into arrays, sorts missing values below
+// everything but MinKey, and reads a number in a path as a field name; an index that
+// differs in this cannot be used. The expression is always evaluated again.
 func (t translator) implied(c *expr.Comparison) (access, bool) {
 	v := c.Value
 	if t.ix.Wild != nil || t.ix.MultikeyPart(t.part) || slices.ContainsFunc(strings.Split(c.Path, "."), bson.AllDigits) || !t.usable(v) {
@@ -38,7 +37,7 @@ func (t translator) implied(c *expr.Comparison) (access, bool) {
 	}
 	switch c.Op {
 	case "$lt", "$lte":
-		// What is missing, and kept as null if at all, is below v.
+		// A missing value, whose key is null if it has one, is below v.
 		if t.ix.Sparse || v.Type.Class() <= bson.TypeNull.Class() {
 			return access{}, false
 		}

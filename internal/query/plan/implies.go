@@ -9,20 +9,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// hasAllOf says whether all documents that satisfy a filter of a query are in the
-// index, where that has only those of a filter of its own.
+// hasAllOf reports whether a partial index has all documents that satisfy a query's
+// filter.
 func (ix *Index) hasAllOf(q *Query, filter match.Node) bool {
 	return ix.Partial == nil || implication{ix.sameCollation(q), ix.Collator}.holds(filter, ix.Partial)
 }
 
 // implication compares a filter of a query with that of a partial index.
 type implication struct {
-	collated bool // strings compare the same in both
+	collated bool // both have the same collation
 	collator bson.Collator
 }
 
-// holds says whether every document that satisfies q also satisfies p. It
-// may say no where it cannot tell: then a partial index is not used.
+// holds reports whether every document that satisfies q also satisfies p. It returns
+// false if it cannot decide: then a partial index is not used.
 func (m implication) holds(q, p match.Node) bool {
 	if p == nil {
 		return true
@@ -65,7 +65,7 @@ func (m implication) holds(q, p match.Node) bool {
 	return m.leaf(q, p) || bytes.Equal(match.Serialize(q), match.Serialize(p)) && m.sameValues(p)
 }
 
-// sameValues says whether a condition means the same in the collation of the query.
+// sameValues reports whether a condition means the same in the collation of the query.
 func (m implication) sameValues(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:
@@ -113,8 +113,8 @@ func (m implication) leaf(q, p match.Node) bool {
 	return false
 }
 
-// hasClass says whether a set has all types whose values may equal one of type t:
-// a symbol equals a string.
+// hasClass reports whether a set has all types whose values may equal one of type t: a
+// symbol equals a string.
 func hasClass(set match.TypeSet, t bson.Type) bool {
 	for c := 0; c < 256; c++ {
 		if other := bson.Type(c); other.Valid() && other.Class() == t.Class() && !set.Has(other) {
@@ -124,16 +124,16 @@ func hasClass(set match.TypeSet, t bson.Type) bool {
 	return true
 }
 
-// impliesExistence says whether a negation is that of null, which a field that is
-// missing equals, and p asks for that field to be there. Within arrays nothing
-// need be there for a path of several fields.
+// impliesExistence reports whether a negation is that of null, which a missing field
+// equals, and p requires the field to exist. For a dotted path through arrays it
+// implies nothing.
 func impliesExistence(not *match.Not, p match.Node) bool {
 	exists, ok := p.(*match.Exists)
 	child, leaf := not.Child.(match.Leaf)
 	return ok && leaf && matchesMissing(child) && child.FieldPath() == exists.FieldPath() && !strings.Contains(exists.FieldPath(), ".")
 }
 
-// needsValue says whether a predicate is never true of an absent field.
+// needsValue reports whether a predicate is never true for a missing field.
 func needsValue(q match.Node) bool {
 	switch q.(type) {
 	case *match.Regex, *match.Mod, *match.Size, *match.Type, *match.ElemMatchObject, *match.ElemMatchValue, *match.BitTest:
@@ -163,12 +163,12 @@ func (m implication) in(in *match.In, p match.Node) bool {
 	return true
 }
 
-// among says whether v is one of the values of a list.
+// among reports whether v is one of the values of a list.
 func (m implication) among(vs []bson.Value, v bson.Value) bool {
 	return (m.collated || !hasStrings(v)) && slices.ContainsFunc(vs, func(w bson.Value) bool { return bson.Equal(v, w) })
 }
 
-// compare says whether {qop: qv} implies p, which is on the same path.
+// compare reports whether {qop: qv} implies p, which is on the same path.
 func (m implication) compare(qop match.Op, qv bson.Value, p *match.Compare) bool {
 	pop, pv := p.Op, p.Value
 	if !m.collated && hasStrings(qv) {

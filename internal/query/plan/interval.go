@@ -26,7 +26,7 @@ var All = Intervals{{bson.MinKey, bson.MaxKey, true, true}}
 // Point is the interval of one value.
 func Point(v bson.Value) Interval { return Interval{v, v, true, true} }
 
-// IsPoint says whether only one value lies in i.
+// IsPoint reports whether only one value lies in i.
 func (i Interval) IsPoint() bool { return i.LoInc && i.HiInc && bson.Equal(i.Lo, i.Hi) }
 
 func (i Interval) empty() bool {
@@ -34,12 +34,12 @@ func (i Interval) empty() bool {
 	return c > 0 || c == 0 && !(i.LoInc && i.HiInc)
 }
 
-// IsAll says whether the list lets every value pass.
+// IsAll reports whether the list lets every value pass.
 func (l Intervals) IsAll() bool {
 	return len(l) == 1 && l[0].Lo.Type == bson.TypeMinKey && l[0].Hi.Type == bson.TypeMaxKey && l[0].LoInc && l[0].HiInc
 }
 
-// ArePoints says whether every interval of the list is one value.
+// ArePoints reports whether every interval of the list is one value.
 func (l Intervals) ArePoints() bool {
 	for _, i := range l {
 		if !i.IsPoint() {
@@ -93,14 +93,14 @@ func normalize(l Intervals) Intervals {
 	return out
 }
 
-// touches says whether b, which begins no earlier than a, overlaps a or
-// continues it without a gap.
+// touches reports whether b, which begins no earlier than a, overlaps a or continues it
+// without a gap.
 func touches(a, b Interval) bool {
 	c := bson.Compare(b.Lo, a.Hi)
 	return c < 0 || c == 0 && (a.HiInc || b.LoInc)
 }
 
-// intersect returns the values that lie in both.
+// intersect returns the values that are in both.
 func intersect(a, b Intervals) Intervals {
 	var out Intervals
 	for i, j := 0, 0; i < len(a) && j < len(b); {
@@ -123,7 +123,7 @@ func intersect(a, b Intervals) Intervals {
 	return out
 }
 
-// complement returns the values that do not lie in l.
+// complement returns the values that are not in l.
 func complement(l Intervals) Intervals {
 	var out Intervals
 	lo, inc := bson.MinKey, true

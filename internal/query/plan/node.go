@@ -31,7 +31,7 @@ type IDHack struct{ ID bson.Value }
 // Express finds one document the short way, by _id or by an index, and shapes
 // it.
 type Express struct {
-	ID         bson.Value // where Scan is nil
+	ID         bson.Value // if Scan is nil
 	Scan       *Fetch     // of one point of Index
 	Index      *Index
 	Clustered  bool                // the collection is clustered by its options
@@ -42,14 +42,14 @@ type Express struct {
 // IndexScan reads the entries of an index that lie within bounds.
 type IndexScan struct {
 	Index    *Index
-	Bounds   []Intervals // one list a field, ascending whatever the field's direction
+	Bounds   []Intervals // one list per field, ascending whatever the field's direction
 	Backward bool        // against the order of the index
-	Filter   match.Node  // a filter that the key's own values answer, or nil
+	Filter   match.Node  // a filter on the key's own values, or nil
 	Min, Max []bson.Value
 	Dedup    bool     // a document may own several entries within the bounds
-	Keys     bool     // somebody above reads the key's values
-	Paths    []string // which of them, where Keys
-	Variant  int      // tells plans apart that bound the same index by other predicates
+	Keys     bool     // a node above reads the key's values
+	Paths    []string // which of them, if Keys
+	Variant  int      // distinguishes plans that bound the same index by other predicates
 }
 
 // Fetch reads the document of each entry.
@@ -139,9 +139,9 @@ type DistinctScan struct {
 	Bounds   []Intervals
 	Field    int
 	Backward bool
-	Groups   bool     // what is missing, null in the keys, counts as a value
+	Groups   bool     // a missing field, null in the keys, counts as a value
 	Elements bool     // the field's keys are of the elements of arrays, too
-	Paths    []string // what is read of the documents, where no Fetch is above
+	Paths    []string // the fields that are read of documents, if there is no Fetch above
 }
 
 // EOF has no documents.
@@ -214,7 +214,7 @@ func (*CountScan) Inputs() []Node    { return nil }
 func (*DistinctScan) Inputs() []Node { return nil }
 func (*EOF) Inputs() []Node          { return nil }
 
-// Inputs is empty where the collection's own count answers.
+// Inputs is empty if the collection's own count answers.
 func (c *Count) Inputs() []Node {
 	if c.Input == nil {
 		return nil

@@ -11,8 +11,8 @@ const (
 	// maxOrs bounds the $ors of a conjunction that are tried
 	// (internalQueryEnumerationMaxOrSolutions).
 	maxOrs = 10
-	// maxBranchWork bounds the branches of an $or times the conjuncts next to it, up to
-	// which those may bound the branches too.
+	// maxBranchWork bounds the product of an $or's branches and its sibling conjuncts,
+	// up to which the conjuncts may also bound the branches.
 	maxBranchWork = 100000
 )
 
@@ -66,8 +66,7 @@ func orSources(c *Collection, q *Query, cs []match.Node, hinted *Index) []source
 	return out
 }
 
-// explodeAll splits the scans of branches for the sake of the query's order, where
-// all of them have it then.
+// explodeAll splits the scans of branches if all of them have the query's order then.
 func explodeAll(q *Query, branches []source) {
 	sorted := make([]source, len(branches))
 	for i, b := range branches {
@@ -80,8 +79,8 @@ func explodeAll(q *Query, branches []source) {
 	copy(branches, sorted)
 }
 
-// disjunction is the $or that a conjunct is or implies, nil where there is none;
-// whole says that it is it.
+// disjunction returns the $or that a conjunct is or implies, nil if there is none;
+// whole says that the conjunct is the $or.
 func disjunction(n match.Node) (or *match.Or, whole bool) {
 	switch n := n.(type) {
 	case *match.Or:
@@ -100,7 +99,7 @@ func disjunction(n match.Node) (or *match.Or, whole bool) {
 	return nil, false
 }
 
-// orBranches finds the most promising indexed access for each branch; nil where one has
+// orBranches finds the most promising index access for each branch; nil if a branch has
 // none. The conjuncts next to the $or hold in every branch.
 func orBranches(c *Collection, q *Query, or *match.Or, rest []match.Node, hinted *Index) []source {
 	var out []source
@@ -147,13 +146,13 @@ func orBranch(c *Collection, q *Query, branch match.Node, rest []match.Node, hin
 	return *best, true
 }
 
-// forget leaves out of what remains to be checked the conjuncts that are
-// checked elsewhere.
+// forget removes the conjuncts that are checked elsewhere from those that remain to be
+// checked.
 func (s *source) forget(cs []match.Node) {
 	s.residual = slices.DeleteFunc(slices.Clone(s.residual), func(n match.Node) bool { return slices.Contains(cs, n) })
 }
 
-// better says whether s reads less than t, or as much and in order.
+// better reports whether s reads less than t, or as much and in order.
 func (s *source) better(q *Query, t *source) bool {
 	if s.points != t.points {
 		return s.points > t.points
@@ -164,7 +163,7 @@ func (s *source) better(q *Query, t *source) bool {
 	return s.ordered(q) && !t.ordered(q)
 }
 
-// ordered says whether s has the query's order, or would have once it is split.
+// ordered reports whether s has the query's order, or has it once it is split.
 func (s *source) ordered(q *Query) bool {
 	if s.sorted {
 		return true
@@ -173,7 +172,7 @@ func (s *source) ordered(q *Query) bool {
 	return ok
 }
 
-// fetched says whether the branch reads the documents itself.
+// fetched reports whether the branch reads the documents itself.
 func (s *source) fetched() bool {
 	if len(s.residual) > 0 {
 		return true
@@ -195,8 +194,8 @@ func (s *source) branch() Node {
 	return &Fetch{s.node, join(s.residual)}
 }
 
-// isRootedOr says whether the whole filter is an $or, whose branches are
-// planned one by one.
+// isRootedOr reports whether the whole filter is an $or, whose branches are planned one
+// by one.
 func isRootedOr(q *Query, root match.Node) bool {
 	_, ok := root.(*match.Or)
 	return ok && q.Hint.IsMissing() && q.Min == nil && q.Max == nil && !q.Tailable && q.Sort.Natural() == 0 && q.Distinct == ""

@@ -10,18 +10,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// maxTreeText bounds about how much of a filter an error shows, in bytes: each of
-// its nodes takes a line of its own, and indentation.
+// maxTreeText roughly bounds the text of a filter in an error, in bytes: each node
+// takes an indented line.
 const maxTreeText = 64 << 10
 
-// errPlanning is the error of a query for which there is no plan, and why. Its
-// text tells the query: clients read the path of a GEONEAR in it, to create the
-// index that is missing.
+// errPlanning is the error of a query without a plan, with the reason. Its text
+// contains the query: clients parse the path of a GEONEAR from it, to create the
+// missing index.
 func errPlanning(c *Collection, q *Query, code mongoerr.Code, why string) error {
 	return mongoerr.New(code, "error processing query: %s planner returned error :: caused by :: %s", queryText(c, q), why)
 }
 
-// queryText is the query as the server prints it in errors.
+// queryText formats the query as mongod does in errors.
 func queryText(c *Collection, q *Query) string {
 	var b strings.Builder
 	b.WriteString("ns=" + c.Namespace)
@@ -75,8 +75,8 @@ func writeTrees(b *strings.Builder, nodes []match.Node, depth int) {
 	}
 }
 
-// nearText is a search by distance: its path and bounds, as C++'s streams print
-// numbers.
+// nearText formats a search by distance: its path and bounds, with numbers as C++'s
+// streams print them.
 func nearText(n *match.GeoNear) string {
 	sphere := 0
 	if n.Spec.Has("$nearSphere") {
@@ -85,8 +85,8 @@ func nearText(n *match.GeoNear) string {
 	return fmt.Sprintf("GEONEAR  field=%s maxdist=%s isNearSphere=%d", n.Path, strconv.FormatFloat(n.Near.Report(n.Near.Max), 'g', 6, 64), sphere)
 }
 
-// leafText is {path: {$op: value}} as "path $op value", anything else as the
-// document that it is.
+// leafText formats {path: {$op: value}} as "path $op value", and anything else as a
+// document.
 func leafText(d bson.Doc) string {
 	path, v := d.First()
 	if d.Len() == 1 && v.Type == bson.TypeDocument && v.Doc().Len() == 1 {

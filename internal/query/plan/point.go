@@ -5,8 +5,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// pointPlan is the plan of a query for one value of _id, or of a field with a
-// unique index, that needs no choice; nil where q is no such query.
+// pointPlan returns the plan of a query for one value of _id, or of a field with a
+// unique index, which needs no trial; nil if q is not such a query.
 func pointPlan(c *Collection, q *Query) []Node {
 	if id, ok := PointID(q, c.Collation); ok && !c.NoIDIndex && q.Distinct == "" {
 		if isExpress(q) {
@@ -35,7 +35,7 @@ func pointPlan(c *Collection, q *Query) []Node {
 	return nil
 }
 
-// onlyExpress is the list of one plan, in one piece with it.
+// onlyExpress is a list of one plan, allocated together with it.
 func onlyExpress(n Express) []Node {
 	m := &struct {
 		node Express
@@ -45,13 +45,13 @@ func onlyExpress(n Express) []Node {
 	return m.list[:]
 }
 
-// isExpress says whether the query is simple enough for the short way.
+// isExpress reports whether the query is simple enough for the express path.
 func isExpress(q *Query) bool {
 	return !q.NoExpress && !q.ReturnKey && !q.Tailable && q.Skip == 0 && q.Limit <= 1 && q.Distinct == "" && q.Hint.IsMissing() &&
 		q.Min == nil && q.Max == nil && (q.Projection == nil || q.Projection.IsSimple())
 }
 
-// isPoint says whether a value is found at one key only.
+// isPoint reports whether a value is found at one key only.
 func isPoint(v bson.Value) bool {
 	switch v.Type {
 	case bson.TypeArray, bson.TypeRegex, bson.TypeUndefined, bson.TypeNull:

@@ -11,10 +11,10 @@ import (
 // predicate is a condition on one path that an index may answer.
 type predicate struct {
 	path     string
-	node     match.Node       // nil where compare is not
-	compare  *expr.Comparison // what a $expr implies
+	node     match.Node       // nil if compare is not
+	compare  *expr.Comparison // implied by a $expr
 	elems    []elem           // the $elemMatches around it, outermost first
-	conjunct int              // which conjunct of the filter it comes from
+	conjunct int              // the conjunct of the filter that it comes from
 	whole    bool             // it is that whole conjunct
 }
 
@@ -35,7 +35,7 @@ func conjuncts(n match.Node) []match.Node {
 	return []match.Node{n}
 }
 
-// predicates collects what an index may answer of the conjuncts.
+// predicates collects the predicates of the conjuncts that an index may answer.
 func predicates(q *Query, cs []match.Node) []predicate {
 	var out []predicate
 	for i, c := range cs {
@@ -86,9 +86,9 @@ func collect(out []predicate, n match.Node, p predicate) []predicate {
 	return out
 }
 
-// compatible says whether two predicates may bound one scan of ix together:
-// where arrays stand along what their paths share, different elements may
-// satisfy them, unless one $elemMatch holds both to the same element.
+// compatible reports whether two predicates may bound one scan of ix together: if there
+// are arrays on the common part of their paths, different elements may satisfy them,
+// unless one $elemMatch applies both to the same element.
 func compatible(ix *Index, a, b predicate, partA int) bool {
 	pa, pb := strings.Split(a.path, "."), strings.Split(b.path, ".")
 	for c := 0; c < len(pa) && c < len(pb) && pa[c] == pb[c]; c++ {
@@ -102,7 +102,7 @@ func compatible(ix *Index, a, b predicate, partA int) bool {
 	return true
 }
 
-// sameElemAt says whether one $elemMatch on the array at path is around both.
+// sameElemAt reports whether one $elemMatch on the array at path is around both.
 func sameElemAt(a, b predicate, path string) bool {
 	return slices.ContainsFunc(a.elems, func(e elem) bool { return e.path == path && slices.Contains(b.elems, e) })
 }

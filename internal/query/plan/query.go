@@ -27,7 +27,7 @@ type Query struct {
 	Collator  bson.Collator
 	ReturnKey bool
 	Tailable  bool
-	NoScan    bool // refuse plans that scan the whole collection (notablescan)
+	NoScan    bool // reject plans that scan the whole collection (notablescan)
 	// NoExpress keeps the planner from the plans that only a find has.
 	NoExpress bool
 
@@ -61,7 +61,7 @@ type Query struct {
 	Allowed func(*schema.Index) bool
 }
 
-// ReadsKeys says whether the query reads the index keys by which its documents were
+// ReadsKeys reports whether the query reads the index keys by which its documents were
 // found.
 func (q *Query) ReadsKeys() bool {
 	return q.ReturnKey || q.Projection != nil && slices.Contains(q.Projection.Meta(), "indexKey")
@@ -70,7 +70,7 @@ func (q *Query) ReadsKeys() bool {
 // Limits tells which limits kept plans from being tried, as explain does.
 type Limits struct {
 	Or, And bool // more ways to combine indexes
-	Explode bool // a scan that would be too many, for the sake of its order
+	Explode bool // scans that would be split into too many
 }
 
 // Index describes one index to the planner. A wildcard index is described once
@@ -96,7 +96,7 @@ type Collection struct {
 	Indexes   []*Index // ready ones, in order of creation; the one on _id first
 	Collation bson.Doc // the default collation, nil: simple
 	NoIDIndex bool     // local.oplog.rs and the like
-	Exempt    bool     // notablescan leaves it alone
+	Exempt    bool     // exempt from notablescan
 }
 
 // Title identifies an index, and the path of a wildcard index.
@@ -107,7 +107,7 @@ func (ix *Index) Title() string {
 	return ix.Name
 }
 
-// IsMultikey says whether a document with an array along one of the paths has
+// IsMultikey reports whether a document with an array along one of the paths has
 // ever been indexed.
 func (ix *Index) IsMultikey() bool {
 	for _, m := range ix.Multikey {
@@ -118,16 +118,16 @@ func (ix *Index) IsMultikey() bool {
 	return false
 }
 
-// HoldsElements says whether the keys hold all distinct values at path, the first part:
+// HoldsElements reports whether the keys hold all distinct values at path, the first part:
 // each array element has a key of its own.
 func (ix *Index) HoldsElements(path string) bool {
 	return ix.Parts[0].Path == path && len(ix.Parts[0].Components) == 1 && ix.Collator == nil && ix.Wild == nil && ix.standsAlone(0)
 }
 
-// MultikeyPart says whether arrays stand along the path of part i.
+// MultikeyPart reports whether arrays stand along the path of part i.
 func (ix *Index) MultikeyPart(i int) bool { return i < len(ix.Multikey) && ix.Multikey[i] != 0 }
 
-// multikeyAt says whether an array stands at component c of the path of part i.
+// multikeyAt reports whether component c of the path of part i may be an array.
 func (ix *Index) multikeyAt(i, c int) bool {
 	if i >= len(ix.Multikey) {
 		return false
@@ -135,10 +135,10 @@ func (ix *Index) multikeyAt(i, c int) bool {
 	return ix.Multikey[i]&(1<<min(c, 63)) != 0
 }
 
-// severalKeys says whether one document may own several keys.
+// severalKeys reports whether one document may have several keys.
 func (ix *Index) severalKeys() bool {
 	return ix.IsMultikey() || ix.Wild != nil && !onePoint(ix.Wild.paths)
 }
 
-// sameCollation says whether strings in the index have the order of the query.
+// sameCollation reports whether strings in the index have the order of the query.
 func (ix *Index) sameCollation(q *Query) bool { return bytes.Equal(ix.Collation, q.Collation) }

@@ -40,8 +40,7 @@ func ShapeOf(q *Query) Shape {
 	return Shape(b.String())
 }
 
-// projected are the fields that a projection asks for, in order of their
-// names; nil where it may need any.
+// projected returns the fields that a projection needs, sorted; nil if it may need any.
 func projected(q *Query) []string {
 	paths := slices.Clone(q.Fields)
 	if q.Projection != nil {
@@ -124,8 +123,7 @@ func shapeNode(n match.Node) string {
 	return name
 }
 
-// shapeNodes puts the children in an order of their own, so that theirs in the
-// query does not matter.
+// shapeNodes sorts the children, so that their order in the query does not matter.
 func shapeNodes(ns []match.Node) string {
 	all := make([]string, len(ns))
 	for i, n := range ns {

@@ -4,9 +4,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// providesSort says whether a scan of ix within bounds delivers the query's
-// order, and whether it must run backward for it. Parts bound to one point
-// say nothing about order and may be left out of the sort.
+// providesSort reports whether a scan of ix within bounds has the query's order, and
+// whether it must run backward for that. Parts bound to one point do not affect the
+// order and may be missing in the sort.
 func providesSort(q *Query, ix *Index, bounds []Intervals) (sorted, backward bool) {
 	if q.Sort.IsEmpty() {
 		return true, false
@@ -40,8 +40,8 @@ func providesSort(q *Query, ix *Index, bounds []Intervals) (sorted, backward boo
 	return true, backward
 }
 
-// orders says whether the keys of a part are in the order of the query's
-// sort. An array sorts by its smallest or greatest element: the scan must not
+// orders reports whether the keys of a part are in the order of the query's sort. An
+// array sorts by its smallest or greatest element: the scan must not
 // miss it, so neither this part nor one that leads through the same array may
 // be bounded.
 func orders(q *Query, ix *Index, bounds []Intervals, part int) bool {
@@ -59,7 +59,7 @@ func orders(q *Query, ix *Index, bounds []Intervals, part int) bool {
 	return true
 }
 
-// shareArray says whether the paths of two parts lead through one array.
+// shareArray reports whether the paths of two parts lead through one array.
 func shareArray(ix *Index, a, b int) bool {
 	ca, cb := ix.Parts[a].Components, ix.Parts[b].Components
 	for c := 0; c < len(ca) && c < len(cb) && ca[c] == cb[c]; c++ {
@@ -70,13 +70,13 @@ func shareArray(ix *Index, a, b int) bool {
 	return false
 }
 
-// stringy are the values whose order depends on a collation.
+// stringy is the set of values whose order depends on a collation.
 var stringy = Intervals{wholeClass(bson.TypeString), wholeClass(bson.TypeDocument), wholeClass(bson.TypeArray)}
 
 func mayHoldStrings(l Intervals) bool { return len(intersect(l, stringy)) > 0 }
 
-// equalityOn says whether path is an earlier part bound to one point, which
-// any order satisfies.
+// equalityOn reports whether path is an earlier part bound to one point, which
+// satisfies any order.
 func equalityOn(q *Query, ix *Index, bounds []Intervals, path string, before int) bool {
 	for i := 0; i < before; i++ {
 		if ix.Parts[i].Path == path && onePoint(bounds[i]) && !ix.MultikeyPart(i) && (ix.sameCollation(q) || !mayHoldStrings(bounds[i])) {

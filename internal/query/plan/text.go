@@ -43,7 +43,7 @@ func (n *TextMatch) Inputs() []Node { return []Node{n.Input} }
 // Inputs are the scans, one for a term.
 func (n *TextOr) Inputs() []Node { return n.Terms }
 
-// ErrNoTextIndex is the error of a $text where there is no text index.
+// ErrNoTextIndex is the error of a $text if there is no text index.
 var ErrNoTextIndex = mongoerr.New(mongoerr.IndexNotFound, "text index required for $text query")
 
 // textOf finds the $text among the conjuncts, or -1.
@@ -54,9 +54,8 @@ func textOf(cs []match.Node) int {
 	})
 }
 
-// checkText refuses what does not go together with a $text: error 2, and 27
-// where there is no text index. It tells the $text how the index understands
-// it.
+// checkText rejects what cannot be combined with a $text: error 2, and 27 if there is
+// no text index. It binds the $text to the index.
 func checkText(c *Collection, q *Query) error {
 	t := match.TextIn(q.Filter.Root())
 	if t == nil {
@@ -77,8 +76,8 @@ func checkText(c *Collection, q *Query) error {
 	return t.Bind(ix.Text)
 }
 
-// textIndexOf is the text index of a collection, which has one at most. It may
-// be hidden.
+// textIndexOf returns the text index of a collection, which has at most one. It may be
+// hidden.
 func textIndexOf(c *Collection) *Index {
 	for _, ix := range c.Indexes {
 		if ix.Plugin == textPlugin {
@@ -102,8 +101,8 @@ func errTextIndex(c *Collection, q *Query) error {
 		"failed to use text index to satisfy $text query (if text index is compound, are equality predicates given for all prefix fields?)")
 }
 
-// textAlone says whether the $text below an $or within n has a plan, so that it is
-// for another branch that there is none.
+// textAlone reports whether the $text below an $or within n has a plan, so that the
+// branch without a plan is another one.
 func textAlone(c *Collection, q *Query, n match.Node) bool {
 	for _, or := range conjuncts(n) {
 		or, ok := or.(*match.Or)
@@ -124,8 +123,8 @@ func textAlone(c *Collection, q *Query, n match.Node) bool {
 	return false
 }
 
-// textSource is the source for the $text at at among the conjuncts of root:
-// error 291 where a field in front of the terms is not given.
+// textSource returns the source for the $text at at among the conjuncts of root: error
+// 291 if a field before the terms has no equality.
 func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at int) (source, error) {
 	ix := textIndexOf(c)
 	if ix == nil {
@@ -146,11 +145,11 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 		}
 		prefix.Value(p.Path, v)
 		bounds = append(bounds, Intervals{Point(v)})
-		if q.Collator == nil && v.Type != bson.TypeNull { // the bounds say it all
+		if q.Collator == nil && v.Type != bson.TypeNull { // the bounds are exact
 			rest = slices.Delete(rest, i, i+1)
 		}
 	}
-	onKey, suffix, rest := besideTerms(q, ix, term+1, rest)
+	onKey, suffix, rest := afterTerms(q, ix, term+1, rest)
 	var scans []Node
 	for _, t := range query.Terms {
 		b := append(slices.Clip(bounds), Intervals{Point(bson.String(schema.TermKey(t)))})
@@ -166,10 +165,9 @@ func textSource(c *Collection, q *Query, root match.Node, cs []match.Node, at in
 	return source{ix: ix, node: n, sorted: q.Sort.IsEmpty(), bound: 1}, nil
 }
 
-// besideTerms takes apart the conjuncts on fields that stand behind the terms in
-// the index, from part on: those that a key decides, those that it does not, and
-// the conjuncts on other fields.
-func besideTerms(q *Query, ix *Index, part int, cs []match.Node) (onKey, suffix, others []match.Node) {
+// afterTerms splits the conjuncts: those on fields after the terms in the index, from
+// part on, that a key decides, those that it does not, and those on other fields.
+func afterTerms(q *Query, ix *Index, part int, cs []match.Node) (onKey, suffix, others []match.Node) {
 	for _, c := range cs {
 		f, ok := c.(interface{ FieldPath() string })
 		at := -1
@@ -188,8 +186,8 @@ func besideTerms(q *Query, ix *Index, part int, cs []match.Node) (onKey, suffix,
 	return onKey, suffix, others
 }
 
-// comparesValue says whether a predicate compares with a value that is the same in
-// a key: null there may also be a missing field.
+// comparesValue reports whether a predicate compares with a value that is the same in a
+// key: null there may also be a missing field.
 func comparesValue(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:
@@ -200,8 +198,8 @@ func comparesValue(n match.Node) bool {
 	return false
 }
 
-// standsAlone says whether no other part begins or ends at the path of a part, so
-// that a key holds its value whole.
+// standsAlone reports whether no other part begins or ends at the path of a part, so
+// that a key has its complete value.
 func (ix *Index) standsAlone(part int) bool {
 	path := ix.Parts[part].Path
 	return !slices.ContainsFunc(ix.Parts, func(p schema.Part) bool {
@@ -209,8 +207,8 @@ func (ix *Index) standsAlone(part int) bool {
 	})
 }
 
-// searcher delivers the documents of the entries that scans find, each once: with
-// their scores, for which it takes in all entries first, where q reads those.
+// searcher returns the documents of the entries that scans find, each once. If q reads
+// the scores, it reads all entries first.
 func searcher(q *Query, ix *Index, scans []Node, filter match.Node) Node {
 	if q.readsScore() {
 		return &TextOr{Terms: scans, Index: ix, Filter: filter}
@@ -224,13 +222,13 @@ func searcher(q *Query, ix *Index, scans []Node, filter match.Node) Node {
 	return &Fetch{&Or{Nodes: scans}, filter}
 }
 
-// readsScore says whether the scores of a $text are read.
+// readsScore reports whether the scores of a $text are read.
 func (q *Query) readsScore() bool {
 	return q.TextScore || q.Projection != nil && slices.Contains(q.Projection.Meta(), "textScore") ||
 		slices.ContainsFunc(q.Sort.Parts, func(p sortkey.Part) bool { return p.Meta == "textScore" })
 }
 
-// equalTo finds the conjunct that gives a path its value: -1 for none.
+// equalTo finds the conjunct with an equality on a path: -1 for none.
 func equalTo(cs []match.Node, path string) (int, bson.Value) {
 	for i, c := range cs {
 		if e, ok := c.(*match.Compare); ok && e.Op == match.Eq && e.FieldPath() == path {

@@ -110,7 +110,7 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 	return finish(q, source{node: n, sorted: q.Sort.IsEmpty() || q.Sort.Natural() != 0}), nil
 }
 
-// ends plans a query for measurements at the ends of groups.
+// ends plans a query for the first or last measurements of groups.
 func (n *Unpack) ends(c *Collection, q, bq *Query) (Node, error) {
 	order := 1
 	if q.Ends.Newest {
@@ -141,9 +141,9 @@ func MetaPoint(q *Query, o *schema.Timeseries) (bson.Value, bool) {
 	return bson.Value{}, false
 }
 
-// ordered plans the buckets in the order of their beginnings or of their ends;
-// false where that takes a sort. An index is better than the order in which the
-// buckets lie, which is that of their ends.
+// ordered plans the buckets in the order of their first or last times; false if that
+// takes a sort. An index is better than the order in which buckets are stored, which is
+// that of their last times.
 func (n *Unpack) ordered(c *Collection, bq Query, order int) (bool, error) {
 	for _, side := range []string{"min", "max"} {
 		var err error
@@ -169,7 +169,7 @@ func (n *Unpack) ordered(c *Collection, bq Query, order int) (bool, error) {
 	return n.Input != nil, nil
 }
 
-// timeOrder says whether the query's sort is the time's alone: 1 or -1.
+// timeOrder returns the direction if the query's sort is by time alone: 1 or -1.
 func timeOrder(q *Query, o *schema.Timeseries) int {
 	if len(q.Sort.Parts) != 1 || q.Sort.Parts[0].Meta != "" || q.Sort.Parts[0].Path != o.TimeField {
 		return 0
@@ -180,7 +180,7 @@ func timeOrder(q *Query, o *schema.Timeseries) int {
 	return 1
 }
 
-// OnMeta says whether a condition reads nothing but the meta value, so that it can be
+// OnMeta reports whether a condition reads nothing but the meta value, so that it can be
 // evaluated on buckets.
 func OnMeta(n match.Node, o *schema.Timeseries) bool {
 	if o.MetaField == "" || hasExpr(n) {
@@ -190,8 +190,8 @@ func OnMeta(n match.Node, o *schema.Timeseries) bool {
 	return !d.Whole && len(d.Paths) > 0 && !slices.ContainsFunc(d.Paths, func(p string) bool { return !o.IsMeta(p) })
 }
 
-// hasExpr says whether an expression, or what is no predicate on one value, is
-// in a condition.
+// hasExpr reports whether a condition contains an expression, or anything that is not a
+// predicate on one value.
 func hasExpr(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.And:
@@ -210,8 +210,8 @@ func hasExpr(n match.Node) bool {
 	return true
 }
 
-// boundTime narrows the times by a condition, and says whether that is all the
-// condition says.
+// boundTime narrows the times by a condition, and reports whether that covers the
+// condition.
 func (n *Unpack) boundTime(p match.Node, env *expr.Env) bool {
 	if e, ok := p.(*match.Expr); ok {
 		for _, c := range expr.Comparisons(e.Expr, env) {
@@ -239,11 +239,11 @@ func (n *Unpack) boundTime(p match.Node, env *expr.Env) bool {
 	return n.boundAt(cmp.Op, cmp.Value.Date())
 }
 
-// timeOps are the comparisons of $expr as a filter has them.
+// timeOps maps the comparisons of $expr to those of filters.
 var timeOps = map[string]match.Op{"$eq": match.Eq, "$lt": match.Lt, "$lte": match.Lte, "$gt": match.Gt, "$gte": match.Gte}
 
-// boundAt narrows the times by a comparison with one, unless that is the end of
-// time: false.
+// boundAt narrows the times by a comparison with a time; false if that is the least or
+// the greatest time.
 func (n *Unpack) boundAt(op match.Op, at int64) bool {
 	switch op {
 	case match.Eq:
@@ -268,7 +268,7 @@ func (n *Unpack) boundAt(op match.Op, at int64) bool {
 	return true
 }
 
-// bucketQuery is the query that finds the buckets.
+// bucketQuery returns the query that finds the buckets.
 func (n *Unpack) bucketQuery(q *Query) (*Query, error) {
 	var b bson.Builder
 	b.Reset(nil)
@@ -307,7 +307,7 @@ func (n *Unpack) bucketQuery(q *Query) (*Query, error) {
 	return &Query{Filter: filter, Hint: q.Hint, Collation: q.Collation, Collator: q.Collator, NoScan: q.NoScan, NoExpress: true}, nil
 }
 
-// minus and plus leave the ends of time where they are.
+// minus and plus do not change the least and the greatest time.
 func minus(t, d int64) int64 {
 	if t < math.MinInt64+d {
 		return math.MinInt64
@@ -322,8 +322,8 @@ func plus(t, d int64) int64 {
 	return t + d
 }
 
-// unpackedPaths are the top-level fields that the reader, the sort and the
-// filter look at; nil for all.
+// unpackedPaths returns the top-level fields that the reader, the sort and the filter
+// read; nil for all.
 func unpackedPaths(q *Query, filter match.Node) []string {
 	if q.Paths == nil {
 		return nil
@@ -352,8 +352,8 @@ func unpackedPaths(q *Query, filter match.Node) []string {
 	return tops
 }
 
-// bucketID is a time at which buckets begin as the server shows it: as an _id,
-// which has 32 bits of seconds, with the rest filled up.
+// bucketID formats the first time of buckets as mongod does: as an _id, which has 32
+// bits of seconds, with the rest filled up.
 func bucketID(at bson.Value, fill byte) bson.Value {
 	var id [12]byte
 	sec := uint32(0)

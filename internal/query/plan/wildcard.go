@@ -9,14 +9,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// pathPlugin marks the part of a view that holds paths.
+// pathPlugin marks the part of a view that has paths.
 const pathPlugin = schema.WildcardPathName
 
-// maxPathVariants bounds the paths that one dotted path with numbers in it may
-// stand for.
+// maxPathVariants bounds the indexed paths for one dotted path with numbers in it.
 const maxPathVariants = 16
 
-// wildPath is the path that a view of a wildcard index is about.
+// wildPath is the path of a view of a wildcard index.
 //
 // A wildcard index holds paths and values: to a query about the field a.b it is
 // the index {$_path: 1, "a.b": 1}, bounded to the path "a.b". Such a view is an
@@ -28,8 +27,8 @@ type wildPath struct {
 	vague bool      // keys at the paths may belong to other fields
 }
 
-// views are the indexes that ix is to the predicates: itself, or, of a wildcard
-// index, a view for each path they look at.
+// views returns the indexes that predicates can use: ix itself or, for a wildcard
+// index, a view for each path of the predicates.
 func views(ix *Index, preds []predicate) []*Index {
 	at := ix.WildcardPart()
 	if at < 0 {
@@ -49,8 +48,8 @@ func views(ix *Index, preds []predicate) []*Index {
 	return out
 }
 
-// prefixView is the view of a wildcard index for the ordinary parts in front, where
-// a predicate looks at the first of them; nil where there is none.
+// prefixView returns the view of a wildcard index for its ordinary leading parts, if a
+// predicate is on the first of them; else nil.
 func prefixView(ix *Index, preds []predicate) *Index {
 	if ix.WildcardPart() <= 0 || !slices.ContainsFunc(preds, func(p predicate) bool { return p.path == ix.Parts[0].Path }) {
 		return nil
@@ -58,8 +57,8 @@ func prefixView(ix *Index, preds []predicate) *Index {
 	return view(ix, "")
 }
 
-// plainPath leaves out the components that are numbers, as the paths in the
-// index do where the number is a place in an array.
+// plainPath leaves out the components that are numbers, as the paths in the index do if
+// the number is an array index.
 func plainPath(path string) string {
 	cs := slices.DeleteFunc(strings.Split(path, "."), bson.AllDigits)
 	return strings.Join(cs, ".")
@@ -96,9 +95,8 @@ func view(ix *Index, path string) *Index {
 	return &v
 }
 
-// expand finds the paths under which the index holds the values of the path:
-// a number in it may be the place of an element, which paths in the index leave
-// out.
+// expand returns the paths under which the index has the values of the path: a number
+// in it may be an array index, which paths in the index leave out.
 func (w *wildPath) expand(ix *Index, cs []string, multikey schema.MultikeyPaths) bool {
 	paths := []string{""}
 	for c, name := range cs {
@@ -131,9 +129,8 @@ func (w *wildPath) expand(ix *Index, cs []string, multikey schema.MultikeyPaths)
 	return true
 }
 
-// settle completes the bounds of a view once its field is bounded: values that
-// are objects lie at the paths below. It returns false where the view is of no
-// use.
+// settle completes the bounds of a view once its field is bounded: values that are
+// objects are at the paths below. It returns false if the view is useless.
 func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	if w.path == "" {
 		return true
@@ -144,7 +141,7 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	if !holdsObjects(bounds[w.part+1]) {
 		return true
 	}
-	// What is at the paths below says little about the object.
+	// The keys at the paths below do not decide conditions on the object.
 	bounds[w.part+1] = All
 	paths := slices.Clone(w.paths)
 	for _, p := range w.paths {
@@ -155,22 +152,22 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	return true
 }
 
-// guesses says whether the bounds of a part of the view let in keys that tell too
-// little: of other fields, or of what is within objects. w may be nil.
+// guesses reports whether the bounds of a part of the view include keys that do not
+// decide the predicates: of other fields, or of values inside objects. w may be nil.
 func (w *wildPath) guesses(part int, l Intervals) bool {
 	return w != nil && part == w.part+1 && (w.vague || holdsObjects(l))
 }
 
-// holdsObjects says whether objects or arrays lie within the intervals, which
-// a wildcard index takes apart.
+// holdsObjects reports whether the intervals include objects or arrays, of which a
+// wildcard index only has the parts.
 func holdsObjects(l Intervals) bool {
 	classes := Intervals{wholeClass(bson.TypeDocument), wholeClass(bson.TypeArray)}
 	return slices.ContainsFunc(intersect(l, classes), func(iv Interval) bool { return !iv.IsPoint() || !iv.Lo.Doc().IsEmpty() })
 }
 
-// wildcardCan says whether a wildcard index can answer a predicate: not what
-// is also true of documents without the field, and not what compares objects or
-// arrays, of which the index holds only the parts.
+// wildcardCan reports whether a wildcard index can answer a predicate: none that is
+// also true for documents without the field, and none that compares objects or arrays,
+// of which the index only has the parts.
 func wildcardCan(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:
@@ -197,7 +194,7 @@ func wildcardCan(n match.Node) bool {
 	return false
 }
 
-// wildcardHolds says whether the documents with a value are found at its key.
+// wildcardHolds reports whether the documents with a value are found at its key.
 func wildcardHolds(v bson.Value) bool {
 	switch v.Type {
 	case bson.TypeNull, bson.TypeUndefined:

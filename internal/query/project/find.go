@@ -95,7 +95,7 @@ func (p *parser) includePositional(prefix, name string) error {
 }
 
 // findOperator parses the operators that only find has: $elemMatch, and the
-// $slice that takes numbers. done is false where op is an expression.
+// $slice that takes numbers. done is false if op is an expression.
 func (p *parser) findOperator(prefix, name, op string, arg bson.Value) (done bool, err error) {
 	switch op {
 	case "$elemMatch":

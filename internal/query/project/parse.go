@@ -89,7 +89,7 @@ func (p *parser) decide() {
 	}
 }
 
-// settle makes the projection one of kind. It says whether it can be.
+// settle makes the projection one of kind. It reports whether it can be.
 func (p *parser) settle(kind Kind) bool {
 	if p.decided {
 		return p.kind == kind

@@ -48,11 +48,11 @@ type Projection struct {
 // Kind says what becomes of the fields that are not named.
 func (p *Projection) Kind() Kind { return p.kind }
 
-// IsInclusion says whether only named fields survive, so that Fields tells all
+// IsInclusion reports whether only named fields survive, so that Fields tells all
 // a document needs to have.
 func (p *Projection) IsInclusion() bool { return p.kind == Inclusion }
 
-// IsSimple says whether the projection only keeps or only drops top-level
+// IsSimple reports whether the projection only keeps or only drops top-level
 // fields, without expressions or dotted paths (PROJECTION_SIMPLE of explain).
 func (p *Projection) IsSimple() bool {
 	if p.kind != Inclusion && p.kind != Exclusion {
@@ -66,7 +66,7 @@ func (p *Projection) IsSimple() bool {
 	return true
 }
 
-// NeedsFilterMatch says whether the projection has a positional operator, and
+// NeedsFilterMatch reports whether the projection has a positional operator, and
 // so asks the find's filter about each document.
 func (p *Projection) NeedsFilterMatch() bool { return p.positional }
 

@@ -74,7 +74,7 @@ func (n *node) append(f *field) {
 	n.descends = n.descends || f.do == descend
 }
 
-// child returns the node at a name, making it where there is none, or nil
+// child returns the node at a name, making it if there is none, or nil
 // where the name has a leaf.
 func (n *node) child(name string) *node {
 	if i := n.find(name); i >= 0 {

@@ -205,5 +205,5 @@ func step(c cursor, element bson.Value) cursor {
 	return cursor{at: element, rest: c.rest, done: len(c.rest) == 0}
 }
 
-// sameBytes says whether a and b are one piece of memory.
+// sameBytes reports whether a and b are one piece of memory.
 func sameBytes(a, b []byte) bool { return len(a) == len(b) && len(a) > 0 && &a[0] == &b[0] }

@@ -32,10 +32,10 @@ type Pattern struct {
 // Spec is the specification as it was given.
 func (p Pattern) Spec() bson.Doc { return p.spec }
 
-// IsEmpty says whether the pattern orders nothing.
+// IsEmpty reports whether the pattern orders nothing.
 func (p Pattern) IsEmpty() bool { return len(p.Parts) == 0 }
 
-// Natural returns 1 or -1 where the pattern is {$natural: 1 or -1}, else 0.
+// Natural returns 1 or -1 if the pattern is {$natural: 1 or -1}, else 0.
 func (p Pattern) Natural() int {
 	if len(p.Parts) != 1 || p.Parts[0].Path != "$natural" {
 		return 0

@@ -12,7 +12,7 @@ import (
 type arithmetic struct {
 	name    string
 	operand bson.Value
-	absent  bson.Value // the result where there is no field
+	absent  bson.Value // the result if there is no field
 	do      func(a, b bson.Value) (bson.Value, bool)
 }
 

@@ -89,7 +89,7 @@ func parseArrayFilters(opts *Options) (a arrayFilters, err error) {
 }
 
 // filterIdentifier is the first name of every path in a filter, which has to be
-// one and the same; empty where the filter has no path.
+// one and the same; empty if the filter has no path.
 func filterIdentifier(d bson.Doc) (string, error) {
 	id := ""
 	if err := addIdentifier(d, &id); err != nil {

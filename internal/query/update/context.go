@@ -33,7 +33,7 @@ type Context struct {
 	doc     bson.Doc
 	changed bool
 	deep    bool         // something was written that may nest too deeply
-	renamed []bson.Value // what each $rename moves; Missing where it moves nothing
+	renamed []bson.Value // what each $rename moves; Missing if it moves nothing
 }
 
 // tick is one of many steps on one document, between which an operation may end.

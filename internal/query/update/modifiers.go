@@ -10,8 +10,8 @@ import (
 // operator changes one value. Operators are immutable.
 type operator interface {
 	// apply appends to dst the payload of the field's new value and returns its
-	// type: old's own where nothing changes, Missing where the field goes. old is
-	// Missing where there is no such field, which only operators that create
+	// type: old's own where nothing changes, Missing if the field goes. old is
+	// Missing if there is no such field, which only operators that create
 	// fields see.
 	apply(c *Context, dst []byte, field string, old bson.Value) (out []byte, t bson.Type, err error)
 }

@@ -59,7 +59,7 @@ func identifier(part string) (id string, ok bool) {
 	return "", false
 }
 
-// isDynamic says whether a path has $ or $[identifier] in it.
+// isDynamic reports whether a path has $ or $[identifier] in it.
 func isDynamic(parts []string) bool {
 	for _, p := range parts {
 		if _, ok := identifier(p); ok || p == "$" {

@@ -155,7 +155,7 @@ func (n *node) put(name string, kid *node, filters *arrayFilters) {
 	n.append(name, kid)
 }
 
-// takes says whether a node can have a name in addition to those that it has: array
+// takes reports whether a node can have a name in addition to those that it has: array
 // filters and the names of fields do not mix.
 func (n *node) takes(name string, filters *arrayFilters) bool {
 	if n.leaf != nil {

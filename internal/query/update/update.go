@@ -24,7 +24,7 @@ type Options struct {
 	// ArrayFilters are the filters of the identifiers in $[identifier]; nil
 	// where the statement has no arrayFilters.
 	ArrayFilters []bson.Doc
-	// Constants is `c`: variables for a pipeline; nil where the statement has
+	// Constants is `c`: variables for a pipeline; nil if the statement has
 	// none.
 	Constants bson.Doc
 	// Match is how $pull's conditions and the array filters are parsed.
@@ -82,14 +82,14 @@ func Parse(u bson.Value, opts *Options) (*Update, error) {
 // Kind is the form of the update.
 func (u *Update) Kind() Kind { return u.kind }
 
-// NeedsArrayIndex says whether a path has a positional $, so that the filter
+// NeedsArrayIndex reports whether a path has a positional $, so that the filter
 // has to tell which element matched.
 func (u *Update) NeedsArrayIndex() bool { return u.modifiers != nil && u.modifiers.positional }
 
 // Apply returns the document that the update makes of doc. changed is false
 // where the result is the same, byte by byte; newDoc is then doc itself. Else
-// newDoc is in ctx.Memory, or has memory of its own. The error is *mongoerr.Error: 66 where _id
-// would change, 17419 or 10334 where the result is too large.
+// newDoc is in ctx.Memory, or has memory of its own. The error is *mongoerr.Error: 66 if _id
+// would change, 17419 or 10334 if the result is too large.
 func (u *Update) Apply(doc bson.Doc, ctx *Context) (newDoc bson.Doc, changed bool, err error) {
 	newDoc, err = u.apply(doc, ctx)
 	if err != nil || !ctx.changed {

@@ -11,8 +11,8 @@ import (
 // Upsert returns the document to insert where filter matched nothing: the filter's
 // equalities, with the update applied to them, _id first. A replacement takes over the
 // equality on _id only. Where neither gives an _id, it is a new ObjectId. The error is
-// 54 or 111 where the equalities contradict each other, 66 where the update would
-// change the _id that the filter gives, 17420 or 10334 where the document is too large.
+// 54 or 111 if the equalities contradict each other, 66 if the update would
+// change the _id that the filter gives, 17420 or 10334 if the document is too large.
 func (u *Update) Upsert(filter *match.Filter, ctx *Context) (bson.Doc, error) {
 	ctx.Insert = true
 	base, err := equalities(filter, u.kind == Replacement)

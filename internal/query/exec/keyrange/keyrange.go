@@ -112,9 +112,9 @@ func endKey(prefix []byte, fields []fieldRanges) []byte {
 	return keystring.Successor(key)
 }
 
-// Check says whether key lies inside. Where it does not, seek is the bytes
+// Check reports whether key lies inside. Where it does not, seek is the bytes
 // from which a forward scan (seek >=) or below which a backward scan (seek <)
-// may find the next key inside, or nil where there can be none.
+// may find the next key inside, or nil if there can be none.
 func (k *Ranges) Check(key []byte, backward bool) (inside bool, seek []byte) {
 	pos := 0
 	for i := range k.fields {

@@ -58,7 +58,7 @@ func returnBatch(b *Batch) {
 
 // StartBackground reads the next entries of scan into b and leaves the rest to a
 // goroutine, which wakes up at the same time. rows is how many entries the reader is
-// expected to ask for, -1 where that is not known. The scan has begun, so that the
+// expected to ask for, -1 if that is not known. The scan has begun, so that the
 // goroutine touches none of its counters. Nil where the scan ends before a goroutine
 // is worth it.
 func StartBackground(ctx context.Context, scan Scan, b *Batch, rows int64) (*Background, error) {

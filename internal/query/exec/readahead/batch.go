@@ -46,7 +46,7 @@ type row struct {
 // Len is the number of entries.
 func (b *Batch) Len() int { return len(b.rows) }
 
-// Has says whether the batch has n entries, or size bytes of them.
+// Has reports whether the batch has n entries, or size bytes of them.
 func (b *Batch) Has(n, size int) bool { return len(b.rows) >= n || len(b.entries) >= size }
 
 // Entry returns entry i, valid until the next Clear.

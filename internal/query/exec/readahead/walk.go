@@ -43,7 +43,7 @@ func (w *Walk) Close() error {
 	return it.Close()
 }
 
-// To moves to a record, which is above the one before, and says whether it is there.
+// To moves to a record, which is above the one before, and reports whether it is there.
 // Mostly it is the next one. There is an Iter.
 func (w *Walk) To(record []byte) (bool, error) {
 	if w.found && w.vain <= maxVain {

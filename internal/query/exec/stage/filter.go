@@ -20,7 +20,7 @@ func NewFilter(n match.Node, env *expr.Env) *Filter {
 	return &Filter{match.FilterOf(n), &match.Env{Expr: env}}
 }
 
-// Match says whether the predicate holds for a document.
+// Match reports whether the predicate holds for a document.
 func (f *Filter) Match(doc bson.Doc) (bool, error) {
 	if f == nil {
 		return true, nil

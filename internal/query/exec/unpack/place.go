@@ -37,7 +37,7 @@ func PlaceOf(record []byte) Place {
 	return append(Place{inBucket}, record[1+max(n, 0):]...)
 }
 
-// IsOpen says whether the place is the open measurements of a source.
+// IsOpen reports whether the place is the open measurements of a source.
 func (p Place) IsOpen() bool { return p[0] == isOpen }
 
 // Key returns the record key of the bucket, or the key of the source.
