@@ -18,7 +18,7 @@ import (
 type needed func(c Collections, op *command.Op) []auth.Need
 
 // needs has the privileges that commands require. A command that is not listed,
-// and does not have the flag NoAuth, runs for nobody under access control.
+// and does not have the flag NoAuth, is rejected under access control.
 // (Manual: Privilege Actions.)
 var needs map[string]needed
 

@@ -516,7 +516,7 @@ type Duplicate struct {
 }
 
 // Duplicates finds keys of an index that several documents have, at most limit of them.
-// The answer is final within Modify, where nobody writes.
+// The result is final within Modify, where no unit writes.
 func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicate, error) {
 	it, err := c.engine.NewIter(ix.Ident, nil, nil)
 	if err != nil || ix.Records {

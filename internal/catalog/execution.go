@@ -102,7 +102,7 @@ type done struct {
 }
 
 // BeginExecution begins the operation txn of a session, or another attempt at it.
-// REQUIRES: n.Txn has just shown that txn is not too old, and nobody else uses n.
+// REQUIRES: n.Txn has just shown that txn is not too old, and n is not shared.
 func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Execution, error) {
 	if err := invariant.Require(n.known && txn >= n.txn, "catalog: an execution begins with a transaction number that is not too old"); err != nil {
 		return nil, err
@@ -274,7 +274,7 @@ type Executed struct {
 
 // ExecutedSince lists at most limit records of what sessions have executed since a date, in
 // milliseconds, in the order of their keys: those behind the key after, nil for all. It
-// returns the key of the last one that it has looked at, nil at the end.
+// returns the key of the last one that it has examined, nil at the end.
 func (c *Catalog) ExecutedSince(after []byte, date int64, limit int) (all []Executed, last []byte, err error) {
 	from := after
 	if from != nil {

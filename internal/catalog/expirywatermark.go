@@ -91,7 +91,7 @@ const (
 
 // RaiseWatermark raises the expiry watermark of a collection where its instant has
 // passed. first finds the earliest instant by a rule in the latest state. While writers
-// are always active, the watermark stays as it is. Errors: those of first.
+// are always active, the watermark does not change. Errors: those of first.
 func (c *Catalog) RaiseWatermark(coll *Collection, first func(*Rule) (int64, error)) error {
 	for range raiseTries {
 		coll = coll.Latest()

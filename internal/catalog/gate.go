@@ -91,7 +91,7 @@ func (g *gate) Lock() {
 	<-emptied
 }
 
-// TryLock is Lock if nobody is inside or waits; else it returns false.
+// TryLock is Lock if no unit is inside and none waits; else it returns false.
 func (g *gate) TryLock() bool {
 	if !g.writer.TryLock() {
 		return false

@@ -17,7 +17,7 @@ const maxStraySeeks = 8
 // wants before it seeks.
 const walkSteps = 4
 
-// LockRecords locks those of the records that nobody else has locked, to the
+// LockRecords locks those of the records that no other unit has locked, to the
 // unit's end, and calls f with the newest document of each that exists. keys are
 // sorted, and the unit has not written to them before. Neither argument of f
 // outlives the call. busy are the others, for LockRecord, and those that have a
@@ -56,7 +56,7 @@ func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey,
 	return busy, nil
 }
 
-// tryRecord locks a record that nobody has locked; false for one with a version, too.
+// tryRecord locks a record that no unit has locked; false for one with a version, too.
 func (u *Unit) tryRecord(c *Collection, k RecordKey) bool {
 	ok, _ := u.u.TryLock(storage.LockRecord, c.Ident, c.lockName(k))
 	return ok && !u.isPending(c, c.lockName(k))

@@ -2,12 +2,12 @@ package catalog
 
 import "sync"
 
-// Notifier wakes everyone who waits for something to happen. The zero Notifier is
+// Notifier wakes all waiters when something happens. The zero Notifier is
 // ready for use.
 type Notifier struct {
 	mu struct {
 		sync.Mutex
-		next chan struct{} // closed by the next broadcast; nil if nobody waits
+		next chan struct{} // closed by the next broadcast; nil without waiters
 	}
 }
 
@@ -21,7 +21,7 @@ func (n *Notifier) Next() <-chan struct{} {
 	return n.mu.next
 }
 
-// Broadcast wakes everyone who waits.
+// Broadcast wakes all waiters.
 func (n *Notifier) Broadcast() {
 	n.mu.Lock()
 	defer n.mu.Unlock()

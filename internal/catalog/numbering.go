@@ -43,7 +43,7 @@ func (s *Numbering) Take(n int) int64 {
 	return first
 }
 
-// Done gives back what Take returned: the write is visible, or has failed.
+// Done returns the numbers from Take: the write is visible, or has failed.
 func (s *Numbering) Done(first int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -10,7 +10,7 @@ import (
 //
 // Invariant brake: a unit that removes what is due, or moves documents in a relayout,
 // checks its permit once it is inside the collection's gate, and holds Units until it has
-// committed. A DDL closes the gate, and whoever changes a limit locks Units before it
+// committed. A DDL closes the gate, and a change of a limit locks Units before it
 // replies. So after either has replied, nothing more is removed, or moves, by the old rule
 // or the old limits.
 type Permit struct {

@@ -11,7 +11,7 @@ import (
 )
 
 // place makes u.record the record key of a new document, and locks its lock
-// name, so that nobody else can have its _id.
+// name, so that no other document can have its _id.
 func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if c.layout.InOrder() {
 		return u.placeLast(ctx, c)
@@ -45,8 +45,7 @@ func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 	return nil
 }
 
-// placeBucket makes u.record the record key of a new bucket, whose _id nobody else
-// has.
+// placeBucket makes u.record the record key of a new bucket, whose _id is unique.
 func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
 	u.id = c.appendID(u.id[:0], bucket.Lookup("_id"))
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: bucket, ID: u.id, Low: c.live.lowWater.Load()})

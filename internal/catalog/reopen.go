@@ -17,7 +17,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 	for _, coll := range c.all() {
 		c.unpublish(coll)
 	}
-	invariant.Check(c.Pending().Documents == 0, "catalog: nobody uses a catalog that is reopened")
+	invariant.Check(c.Pending().Documents == 0, "catalog: a catalog that is reopened is not in use")
 	c.engine = e
 	c.stale.clear()
 	c.hints.slots.Store(nil)

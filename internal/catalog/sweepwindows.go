@@ -320,8 +320,8 @@ func (w *sweeper) flush() {
 	w.run, w.short = deadRun{}, w.short[:0]
 }
 
-// dropRuns removes the long runs into which nobody has written in the meantime,
-// and the entries on _id that nobody has written.
+// dropRuns removes the long runs without concurrent writes, and the entries on _id that
+// were not written concurrently.
 func (w *sweeper) dropRuns(ctx context.Context, watch *sweepWatch) (whole bool, err error) {
 	if len(w.runs) == 0 && len(w.points) == 0 {
 		return true, nil

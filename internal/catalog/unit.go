@@ -44,7 +44,7 @@ type Unit struct {
 	deltas     []windowDelta
 	reassigned struct{ from, to RecordKey } // the record key that the last LockRecord has followed
 	// Memory is where the memory for the unit's writes and the keys of the current
-	// document is booked, where there are many. Whoever begins the unit sets it, and
+	// document is booked, where there are many. The creator of the unit sets it, and
 	// releases it.
 	Memory  memory.Holding
 	keyRoom int // bytes, for the keys of the current document
@@ -56,7 +56,7 @@ type Unit struct {
 	OnPending bool
 	// Guard is what the unit's statement knows of who owns what; nil for the server's own
 	// writes. Moving says that the unit is of an operation of the cluster, which writes
-	// what is hidden or blocked. Whoever begins the unit sets them.
+	// hidden or blocked ranges. The creator of the unit sets them.
 	Guard  *Guard
 	Moving bool
 	reads  []pendingRead

@@ -50,7 +50,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 	return nil
 }
 
-// insert adds a document under u.record, which nobody else can use.
+// insert adds a document under u.record, which the unit has locked.
 func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 	u.plan, u.keyRoom, u.e.keeps = u.plan[:0], 0, true
 	if err := u.planNew(c, doc); err != nil {

@@ -256,13 +256,13 @@ func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last erro
 			if last != nil {
 				return nil, last
 			}
-			return nil, s.nobody(c)
+			return nil, s.noMember(c)
 		}
 	}
 }
 
-// nobody returns the error for a call without an eligible member, with the state of each.
-func (s *Set) nobody(c *Call) error {
+// noMember returns the error for a call without an eligible member, with the state of each.
+func (s *Set) noMember(c *Call) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	text := "Could not find host matching read preference { mode: \"" + c.Read.Mode.String() + "\" } for set " + s.name

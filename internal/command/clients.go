@@ -15,7 +15,7 @@ import (
 // UnixSocket is the Remote of a client on a unix socket, which has no address.
 const UnixSocket = "anonymous unix socket"
 
-// Client is who sends requests: one connection, or something inside the server.
+// Client is the source of requests: a connection, or a component of the server.
 // It sends one request at a time.
 type Client struct {
 	// ConnectionID counts connections since start; "conn" and the number is its
@@ -73,7 +73,7 @@ func ClientOf(ctx context.Context) *Client {
 // Principal returns the user that the client has authenticated as, or nil.
 func (c *Client) Principal() *auth.Principal { return c.principal.Load() }
 
-// SetPrincipal makes p the user that the client has authenticated as; nil for nobody.
+// SetPrincipal makes p the user that the client has authenticated as; nil for none.
 func (c *Client) SetPrincipal(p *auth.Principal) { c.principal.Store(p) }
 
 // mayAll reports whether the client's users have all the privileges that are needed.

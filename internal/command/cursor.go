@@ -38,7 +38,7 @@ type Parked interface {
 
 // Examiner is a Cursor that counts what it reads.
 type Examiner interface {
-	// Examined returns how many index keys and documents it has looked at since it
+	// Examined returns how many index keys and documents it has examined since it
 	// was opened.
 	Examined() (keys, docs int64)
 }

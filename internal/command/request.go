@@ -7,7 +7,7 @@ import (
 )
 
 // Request is one command as a front end hands it over. Body and the documents
-// of Sequences have passed bson.Validate; nobody changes them afterwards.
+// of Sequences have passed bson.Validate; they must not be changed afterwards.
 type Request struct {
 	Client *Client
 	// DB overrides the body's $db, for front ends that know it otherwise.

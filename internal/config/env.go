@@ -9,7 +9,7 @@ const envPrefix = "MAYFLY_"
 
 // env reads the environment. A variable below a section that we know and an
 // option that we do not is a mistake; other variables with our prefix are
-// somebody else's (Kubernetes sets MAYFLY_SERVICE_HOST and the like).
+// set by others (Kubernetes sets MAYFLY_SERVICE_HOST and the like).
 func (l *loader) env() []given {
 	env := slices.Clone(l.in.Env)
 	slices.Sort(env)

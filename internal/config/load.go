@@ -28,7 +28,7 @@ var (
 	ErrVersion = errors.New("version requested")
 )
 
-// given is one option as somebody gave it.
+// given is an option as it was given.
 type given struct {
 	option *option
 	name   string // of the parameter, where the option is setParameter; else ""

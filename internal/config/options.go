@@ -72,7 +72,7 @@ type Sharding struct {
 	IsConfigServer, IsShardServer bool
 }
 
-// OplogRetention is how long what is in the log stays there at least; 0 for as long as
+// OplogRetention is the minimum retention time of the log's entries; 0 for as long as
 // there is room.
 func (r Replication) OplogRetention() time.Duration {
 	return time.Duration(r.OplogMinimum * float64(time.Hour))
@@ -154,7 +154,7 @@ type Parameter struct {
 	Place       string // where it stands, for messages
 }
 
-// Setting is one option that somebody set, under its path; a secret's value is
+// Setting is an option that was set, under its path; a secret's value is
 // Masked.
 type Setting struct {
 	Path  string
@@ -177,7 +177,7 @@ func (n Net) SocketPath(port string) string {
 	return strings.TrimSuffix(n.UnixSocketDir, "/") + "/mongodb-" + port + ".sock"
 }
 
-// IsSet reports whether somebody set the option at path.
+// IsSet reports whether the option at path was set.
 func (o *Options) IsSet(path string) bool {
 	return slices.ContainsFunc(o.explicit, func(s Setting) bool { return s.Path == path })
 }

@@ -59,12 +59,13 @@ func (l *loader) cosmosKey() {
 }
 
 // memberKey reads the key of a replica set, as mongod does: space in it does not count,
-// and nobody else may read the file. Who has one checks what clients may do, too.
+// and no other user may read the file. A key file turns on access control for clients, too.
 func (l *loader) memberKey() {
 	o := &l.options.Security
 	if o.KeyFile == "" {
 		if o.Authorization && l.options.Replication.Set != "" {
-			// Clients would have to authenticate, and whoever says that it is a member not.
+			// Otherwise clients would have to authenticate, and processes that claim to be
+			// members would not.
 			l.fail("security.keyFile", "is required when authorization is enabled with replica sets")
 		}
 		return

@@ -13,7 +13,7 @@ type option struct {
 	bounds  [2]float64 // of a number, both included; zeros for none
 	values  []string   // the only ones of a string; nil for any
 	inverse bool       // the flag takes away what the path gives
-	secret  bool       // the value is shown to nobody
+	secret  bool       // the value is never shown
 	help    string     // "" keeps it out of --help
 }
 

@@ -95,7 +95,7 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 
 func (d *documentRemover) ended(k *ruleState, done Visited) {
 	if d.leave {
-		return // what is left is not known
+		return // the rest is unknown
 	}
 	if d.Since == math.MinInt64 {
 		k.place = place{d.Rule.Index.Ident, done.Place}

@@ -28,7 +28,7 @@ const (
 	leastShare = 0.1
 	// firstShare is the share with which removal begins where there is a foreground
 	// and less than ample of the processors is idle: on idle processors removal is
-	// done before it can slow anybody down.
+	// done before it can slow down clients.
 	firstShare = 0.25
 	ample      = 0.4
 	shareUp    = 0.05 // added while the foreground is not slowed down

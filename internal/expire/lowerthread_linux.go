@@ -3,7 +3,7 @@ package expire
 import "syscall"
 
 // removalNice is how much nicer the threads of removal are than others. It is
-// little: they still get a quarter of a contended processor, so nobody waits
+// little: they still get a quarter of a contended processor, so no client waits
 // long for a lock that they hold.
 const removalNice = 5
 

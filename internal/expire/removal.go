@@ -75,7 +75,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	begun := time.Now()
 	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
 	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) && m.o.Dispatcher.TakesWrites() == nil {
-		m.logError(ctx, v.c, v.r, err) // what is left can be removed one by one
+		m.logError(ctx, v.c, v.r, err) // the rest can be removed one by one
 		err = nil
 	}
 	var done Visited
@@ -102,7 +102,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	case isInterrupt(ctx, err):
 		return false, err
 	case m.o.Dispatcher.TakesWrites() != nil:
-		return false, err // another member goes on
+		return false, err // another member continues
 	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
 		m.logError(ctx, v.c, v.r, err)
 	}

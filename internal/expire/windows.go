@@ -58,7 +58,7 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 	wait := func(took time.Duration) error { return pass.pause(ctx, took) }
 	swept, err := m.o.Catalog.Sweep(ctx, c, wait)
 	if err == nil {
-		err = m.o.Catalog.Reclaim(ctx, c, wait) // inside the gate as well: whoever locks writes may be copying the files
+		err = m.o.Catalog.Reclaim(ctx, c, wait) // inside the gate as well: the holder of fsyncLock may be copying the files
 	}
 	if ctx.Err() != nil {
 		return

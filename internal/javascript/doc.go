@@ -25,7 +25,7 @@
 // be stopped. Calls: maxCalls deep. Results: maxResult bytes, maxDepth levels.
 // Memory: goja cannot bound what a runtime allocates, so there is no limit for a
 // function as the server has one (internalQueryJavaScriptHeapSizeLimitMB), only one
-// for the process: while a function runs, the heap is looked at every few
+// for the process: while a function runs, the heap is checked every few
 // milliseconds, and a function during which it grows by a third of the memory that
 // was free, or by maxGrowth, is stopped. A function that runs longer than a tick also takes
 // its share of that growth from the budget of all operations, and fails with 146 if there

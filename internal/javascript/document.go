@@ -31,7 +31,7 @@ type touched struct {
 // manyTouched is from how many touched fields on they are found through a map.
 const manyTouched = 8
 
-// document makes an object of a document that stays as it is during the call.
+// document makes an object of a document that does not change during the call.
 func (c *scope) document(d bson.Doc) *goja.Object { return c.newDocument(d, false) }
 
 func (c *scope) newDocument(d bson.Doc, lasting bool) *goja.Object {

@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// read makes a JavaScript value of a BSON value that stays as it is during the
+// read makes a JavaScript value of a BSON value that does not change during the
 // call.
 func (c *scope) read(v bson.Value) goja.Value { return c.readIn(v, false) }
 

@@ -23,8 +23,8 @@ type scope struct {
 	emits     *emits
 	stored    bool  // the stored functions are there
 	nested    int   // built-in functions that run inside each other
-	broken    bool  // a call was stopped halfway; the runtime cannot go on
-	unseen    int64 // bytes made since the heap was looked at
+	broken    bool  // a call was stopped halfway; the runtime is unusable
+	unseen    int64 // bytes allocated since the last check of the heap
 
 	// generation counts calls: documents of an earlier one are gone.
 	generation uint64

@@ -67,7 +67,7 @@ func compile(text string) (*goja.Program, error) {
 	return compileProgram("(" + functionOf(text) + "\n)") // the line break ends a comment
 }
 
-// compileProgram parses and compiles a program. Source maps are not looked for:
+// compileProgram parses and compiles a program. Source maps are not loaded:
 // they would be read from files.
 func compileProgram(text string) (program *goja.Program, err error) {
 	if err := checkText(text); err != nil {

@@ -12,7 +12,7 @@ const (
 	// sumName is the global function through which every sum goes (see countSums). No
 	// text can name it.
 	sumName = "sum of"
-	// lookAfter is how many bytes a scope may make until the heap is looked at.
+	// lookAfter is how many bytes a scope may allocate until the heap is checked.
 	lookAfter = 2 << 20
 	// elementBytes is what one element of an array takes.
 	elementBytes = 16
@@ -80,7 +80,7 @@ func (c *scope) addSums() {
 }
 
 // made counts n bytes that a function made, and now and then has the watch look
-// after it before it goes on.
+// after it before it continues.
 func (c *scope) made(n int64) {
 	if c.unseen += n; c.unseen < lookAfter {
 		return

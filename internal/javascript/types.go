@@ -9,7 +9,7 @@ import (
 )
 
 // types are the constructors and prototypes of a scope, as they were before
-// anybody could change the global names.
+// scripts could change the global names.
 type types struct {
 	date, regExp   goja.Value
 	minKey, maxKey *goja.Object

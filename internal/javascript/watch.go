@@ -15,7 +15,7 @@ import (
 const (
 	// callTimeout is how long one call may take (internalQueryJavaScriptFnTimeoutMillis).
 	callTimeout = 60 * time.Second
-	// watchInterval is how often a call that runs is looked after.
+	// watchInterval is how often a running call is checked.
 	watchInterval = 10 * time.Millisecond
 	// minGrowth and maxGrowth bound by how much the heap may grow while a call runs,
 	// in bytes.
@@ -132,7 +132,7 @@ func (w *watch) takeMemory(heap heapSize) error {
 	return nil
 }
 
-// giveBack gives back what the call took. REQUIRES: w.mu is held.
+// giveBack releases the memory of the call. REQUIRES: w.mu is held.
 func (w *watch) giveBack() {
 	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.mu.held > 0 {

@@ -35,7 +35,7 @@ func (a *Account) Open(b *Budget) {
 	}
 }
 
-// Close gives back everything that holdings of a hold.
+// Close releases the memory of all holdings of a.
 func (a *Account) Close() {
 	if a.pool == nil {
 		return
@@ -56,7 +56,7 @@ func (a *Account) Taken() int64 {
 	return a.taken
 }
 
-// change takes n more bytes, or gives back -n. It waits for the first bytes.
+// change reserves n more bytes, or releases -n. It waits for the first bytes.
 func (a *Account) change(w Waiter, n int64, forced bool) error {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -109,7 +109,7 @@ func (a *Account) Hold(w Waiter) Holding {
 	return Holding{account: a, waiter: w, room: free}
 }
 
-// Set sets what the holding holds to n bytes. Where it fails, that stays as it
+// Set sets the size of the holding to n bytes. If it fails, the size stays as it
 // was.
 //
 // Errors: 146 if there is no memory, or the cause of the operation's end

@@ -108,7 +108,7 @@ type pool struct {
 
 	mu    sync.Mutex
 	now   PoolStats
-	freed chan struct{} // closed when memory is given back; nil if nobody waits
+	freed chan struct{} // closed when memory is released; nil without waiters
 }
 
 func (p *pool) stats() PoolStats {

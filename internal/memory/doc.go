@@ -17,7 +17,7 @@
 //   - an operation that holds something never waits: it spills, uses less, or
 //     fails with ExceededMemoryLimit (146).
 //
-// So nobody waits for somebody who waits, and there is no deadlock. Requests
+// So no operation waits for one that waits, and there is no deadlock. Requests
 // grow while they arrive, and would all wait for each other half-read; one at a
 // time may exceed the pool, by an amount that the pool keeps free for it.
 //

@@ -17,7 +17,7 @@ var compactFields = command.NewFields("compact",
 	command.SafeInt64("freeSpaceTargetMB").Min(1),
 )
 
-// compact answers {compact: collection}: it gives back the space that deleted
+// compact answers {compact: collection}: it frees the space that deleted
 // documents and index entries take. (Manual: database command compact.)
 func (n *Node) compact() *command.Command {
 	return &command.Command{

@@ -43,7 +43,7 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		_, _ = op.Dispatcher.Gate.Unlock()
 		return err
 	}
-	if n.Process.PauseIdleCompaction != nil { // whoever copies the files needs them to stay
+	if n.Process.PauseIdleCompaction != nil { // a backup of the files needs them to stay
 		if err := n.Process.PauseIdleCompaction(limited); err != nil {
 			_, _ = op.Dispatcher.Gate.Unlock()
 			return err

@@ -17,7 +17,7 @@ type door struct {
 	mu      sync.Mutex
 	inside  map[*visit]struct{}
 	opened  chan struct{} // closed when the door opens; nil while it is open
-	emptied chan struct{} // closed when nobody is inside; nil while nobody waits
+	emptied chan struct{} // closed when no operation is inside; nil without waiters
 }
 
 // visit is one operation inside the door.

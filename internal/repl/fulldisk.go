@@ -37,9 +37,9 @@ func (m *Member) watchDisk(ctx context.Context) {
 			continue
 		}
 		if err := m.StepDown(ctx, fullPeriod, 0, false); err != nil {
-			m.o.Log.Debug("replication: the disk is full, and nobody can take over", "error", err)
+			m.o.Log.Debug("replication: the disk is full, and no member can take over", "error", err)
 			continue
 		}
-		m.o.Log.Warn("replication: handed over, as the disk is full")
+		m.o.Log.Warn("replication: handed over because the disk is full")
 	}
 }

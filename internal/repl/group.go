@@ -105,13 +105,13 @@ type Group struct {
 	ticks     uint64
 	sinceLead uint64 // ticks since a leader was last heard of
 	frozen    uint64 // the tick until which the member does not campaign
-	full      bool   // the disk takes no writes: nobody is to hand over to this member
+	full      bool   // the disk is full: no member hands over to this one
 	succeeds  uint64 // the tick at which it campaigns, as the leader is gone; 0: not
 	resorts   uint64 // the tick at which it campaigns as the last resort; 0: not
 	removed   bool   // another member says that this one was removed from the set
 	refusals  refusals
 	lastEntry time.Time
-	wanted    Timestamp // a time that somebody waits for: a noop will get a later one
+	wanted    Timestamp // a time that a client waits for: a noop will get a later one
 }
 
 // Role is what a member does in raft.
@@ -137,7 +137,7 @@ type seams struct {
 	resort func() bool
 }
 
-// proposal is one entry that somebody waits for.
+// proposal is an entry with a waiter.
 type proposal struct {
 	entry entry
 	conf  *raftpb.ConfChangeV2 // for a configuration that raft must know of

@@ -33,7 +33,7 @@ type Change struct {
 // Report is what each frame says in addition to its message.
 type Report struct {
 	Applied Position  // the last entry that the sender's machine holds
-	Wanted  Timestamp // a cluster time that somebody waits for at the sender; 0 for none
+	Wanted  Timestamp // a cluster time that a client of the sender waits for; 0 for none
 	// Frozen says that the sender does not stand for election now, or could not write as
 	// primary: nobody hands over to it.
 	Frozen bool

@@ -121,7 +121,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	return m, nil
 }
 
-// Stop ends the member and closes its data. By then nobody uses the catalog, and
+// Stop ends the member and closes its data. By then the catalog is not in use, and
 // everything that Quiesce stops has ended.
 func (m *Member) Stop() error {
 	err := m.catalog.Close()
@@ -278,7 +278,7 @@ func (m *Member) Replicated() catalog.OperationCounts {
 	return catalog.OperationCounts{Inserted: r.inserted.Load(), Updated: r.updated.Load(), Deleted: r.deleted.Load(), Commands: r.commands.Load()}
 }
 
-// Close implements Effects: when it returns, nobody uses the data.
+// Close implements Effects: when it returns, the data is not in use.
 func (f effects) Close() error {
 	f.m.tell() // even before an operation fails because of it
 	defer f.m.tell()

@@ -62,7 +62,7 @@ func (g *Group) Freeze(ticks uint64) { g.frozen = g.ticks + ticks }
 // StepDown hands over to the electable member that has most of the log, and does not
 // stand for election for a number of ticks. Proposals wait until the other member has
 // taken over, which ends them, or an election timeout has passed. Errors:
-// ErrNotPrimary, 262 if nobody can take over.
+// ErrNotPrimary, 262 if no member can take over.
 func (g *Group) StepDown(ticks uint64) error {
 	if !g.primary {
 		return ErrNotPrimary
@@ -76,7 +76,7 @@ func (g *Group) StepDown(ticks uint64) error {
 	return nil
 }
 
-// ForceStepDown ends the member's leadership immediately, even if nobody can take over.
+// ForceStepDown ends the member's leadership immediately, even if no member can take over.
 func (g *Group) ForceStepDown(ticks uint64) error {
 	if g.role != Leader {
 		return ErrNotPrimary

@@ -43,7 +43,7 @@ type Replica struct {
 	sending int
 	// arrivals wakes those who wait for entries to be applied.
 	arrivals catalog.Notifier
-	// changed is called after the state's Changes has risen; nil for nobody.
+	// changed is called after the state's Changes has risen; nil for none.
 	changed func()
 }
 
@@ -336,7 +336,7 @@ func (m *Replica) Propose(ev Evaluation, payload []byte, own any) (Position, err
 
 // propose is Propose for a write of several operations, each of which has its own time;
 // the last is that of the entry's position. ordered is called once the order of the
-// proposal among those of this member is decided (invariant no-hole); nil for nobody.
+// proposal among those of this member is decided (invariant no-hole); nil for none.
 func (m *Replica) propose(e entry, epoch uint64, own any, times int, ordered func()) (Position, error) {
 	c := make(chan answer, 1)
 	p := &proposal{entry: e, epoch: epoch, own: own, times: times, ordered: ordered,
@@ -374,7 +374,7 @@ func (m *Replica) Found(ctx context.Context, c *Config) error {
 	})
 }
 
-// standAlone makes the only voter of a set, which need not wait for anybody, stand
+// standAlone makes the only voter of a set, which need not wait for others, stand
 // for election at once.
 func (m *Replica) standAlone() {
 	if v := m.g.state.conf.GetVoters(); len(v) == 1 && v[0] == m.g.ID {

@@ -79,7 +79,7 @@ func (s *Server) checkWellKnownKey(o config.Cosmos) error {
 			continue
 		}
 		if !o.AllowWellKnownKey {
-			return config.Errors{{Place: "cosmos.bindIp", Message: "at " + host + " anybody could read and change all containers with the emulator's well-known key: " +
+			return config.Errors{{Place: "cosmos.bindIp", Message: "at " + host + " anyone could read and change all containers with the emulator's well-known key: " +
 				"set a key of your own (cosmos.keyFile or cosmos.key), or cosmos.allowWellKnownKey"}}
 		}
 		s.control.Warn("The Cosmos DB endpoint accepts the emulator's well-known key at an address that others may reach. "+

@@ -12,7 +12,7 @@ import (
 )
 
 // CheckParameter says what is wrong with a parameter given at start, without a
-// server: it sets it in a registry that nobody reads.
+// server: it sets it in a registry that is not used.
 func CheckParameter(name, value string) error { return scratch().SetAtStartup(name, value) }
 
 var scratch = sync.OnceValue(func() *command.Params {

@@ -48,7 +48,7 @@ func (a *arriving) Begin(n int) error {
 // Room takes memory from the budget.
 func (a *arriving) Room(n int) error { return a.taken.Set(a.c.ctx, n) }
 
-// Late lets a message that is not whole in time go on as long as nobody waits
+// Late lets a late message continue as long as no request waits
 // for the memory that it has.
 func (a *arriving) Late(err error) bool {
 	if !errors.Is(err, os.ErrDeadlineExceeded) || a.c.server.stopping.Load() || a.taken.Wanted() {

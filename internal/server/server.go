@@ -55,7 +55,7 @@ type Component struct {
 	// before any component is stopped.
 	Drain func(ctx context.Context)
 	// Yield has another process take over what this one does for others, until ctx
-	// ends; nil if there is nothing. It is called while all goes on as before.
+	// ends; nil if there is nothing to do. It is called while clients are still served.
 	Yield func(ctx context.Context)
 	// Stop ends it and waits for what it runs; nil if there is nothing to end.
 	Stop func(ctx context.Context) error

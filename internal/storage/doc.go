@@ -27,7 +27,7 @@
 //
 // A Snapshot is one state of the store. Snapshots with no commit between them share a
 // view (view.go) and reuse its iterators, since making an iterator costs more than most
-// reads with it. Once nobody has written for a while, idle compaction moves everything
+// reads with it. Once there were no writes for a while, idle compaction moves everything
 // to the last level of tables (idlecompaction.go), so that a read looks into one level;
 // tables of which much has been deleted are rewritten (reclaim.go).
 //

@@ -52,7 +52,7 @@ type Options struct {
 	// directory is only read, and nothing in it changes. No table is rewritten.
 	ReadOnly bool
 
-	// OnFatal is told of an error after which the engine cannot go on. It should
+	// OnFatal is called with an error after which the engine cannot continue. It should
 	// end the process; where it returns, the engine panics.
 	OnFatal func(error)
 	// OnStall is told when one disk operation has taken so long already.
@@ -334,7 +334,7 @@ func (e *Engine) Checkpoint(dir string) error { return e.checkpoint(dir) }
 
 // CheckpointWithout is Checkpoint without the tables that have nothing but keys of a
 // keyspace in [lower, upper). What the copy has of those keys is worth nothing: it must
-// be deleted as a range before anybody reads it.
+// be deleted as a range before it is read.
 func (e *Engine) CheckpointWithout(dir string, id Ident, lower, upper []byte) error {
 	bounds, n := rangeBounds(nil, id, lower, upper)
 	return e.checkpoint(dir, pebble.WithRestrictToSpans([]pebble.CheckpointSpan{

@@ -30,7 +30,7 @@ const (
 	lastLevel = 6
 )
 
-// idleCompactor moves what was written to the last level of tables once nobody
+// idleCompactor moves writes to the last level of tables once nobody
 // writes. Until then it is in a memtable and on several levels, each of which a read
 // has to search; among many documents that costs some cache misses each time.
 type idleCompactor struct {
@@ -90,7 +90,7 @@ func (s *idleCompactor) arm() {
 	}
 }
 
-// look compacts if nobody has written, and otherwise checks again later.
+// look compacts if there were no writes, and otherwise checks again later.
 func (s *idleCompactor) look() {
 	s.mu.Lock()
 	if s.over {
@@ -175,7 +175,7 @@ func (s *idleCompactor) unlessPaused(f func() error) (ran bool, err error) {
 	return true, f()
 }
 
-// PauseIdleCompaction keeps the engine from rewriting tables while nobody writes,
+// PauseIdleCompaction keeps the engine from rewriting tables while there are no writes,
 // until ResumeIdleCompaction is called as often. It waits for the running step; where
 // ctx ends before, it returns the cause, and nothing is paused.
 func (e *Engine) PauseIdleCompaction(ctx context.Context) error {

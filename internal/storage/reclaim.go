@@ -17,7 +17,7 @@ const (
 	compactPatience = time.Minute
 )
 
-// Reclaim gives back the disk space that deletions have left in a keyspace, where that
+// Reclaim frees the disk space that deletions have left in a keyspace, where that
 // is worth it; live is as for Reclaimable. It rewrites some 64 MB at a time, and then
 // calls pause with the time that took. It ends with an error of pause, and where a step
 // does not get its turn within compactPatience.

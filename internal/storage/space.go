@@ -109,7 +109,7 @@ func (s *space) spare(n int64) bool {
 func (e *Engine) Spare(n int64) bool { return e.space.spare(n) }
 
 // Room is how many bytes can be written until the free space is below that at which
-// writes are refused; math.MaxInt64 where nobody knows.
+// writes are refused; math.MaxInt64 if unknown.
 func (e *Engine) Room() int64 {
 	u, err := e.space.fs.GetDiskUsage(e.space.dir)
 	if err != nil {

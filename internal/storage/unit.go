@@ -32,7 +32,7 @@ const (
 //
 // Rule (invariant lock-order): Lock waits only for a lock above all that the
 // unit holds, else it returns ErrLockBusy when the lock is another's; the
-// caller then commits what it has and goes on with a new unit. On a unit
+// caller then commits what it has and continues with a new unit. On a unit
 // without locks, taking a document's locks in the order of their classes, and
 // those of one class with LockAll, never returns ErrLockBusy.
 type Unit struct {

@@ -88,7 +88,7 @@ func (v *view) replaced() bool {
 	return v.refs == 0
 }
 
-// release gives back what acquire returned.
+// release releases the result of acquire.
 func (vs *views) release(v *view) error {
 	vs.mu.Lock()
 	v.refs--
@@ -100,7 +100,7 @@ func (vs *views) release(v *view) error {
 	return nil
 }
 
-// look releases a current view that nobody has acquired since the last run.
+// look releases a current view that was not acquired since the last run.
 func (vs *views) look() {
 	vs.mu.Lock()
 	v := vs.current

@@ -105,7 +105,7 @@ func (e *exchange) finish() {
 // breaks takes line breaks out of a header's value, which fasthttp leaves there.
 var breaks = strings.NewReplacer("\r", " ", "\n", " ")
 
-// maxDrained is how much of a body that nobody read is read to keep the
+// maxDrained bounds how much of an unread body is read to keep the
 // connection, in bytes.
 const maxDrained = 256 << 10
 

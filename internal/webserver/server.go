@@ -46,7 +46,7 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 			Handler: s.handle, ReadTimeout: s.ReadTimeout, WriteTimeout: s.WriteTimeout, IdleTimeout: s.IdleTimeout, ReadBufferSize: s.MaxHeader,
 			MaxRequestBodySize: s.MaxBody, StreamRequestBody: true, CloseOnShutdown: true,
 			NoDefaultServerHeader: true, NoDefaultContentType: true, Logger: quiet{s.Log},
-			// A form is a body as any other: nobody's files go to the disk.
+			// A form is a body like any other: uploaded files are not written to disk.
 			DisablePreParseMultipartForm: true,
 			// Headers carry keys: they stay out of the log.
 			SecureErrorLogMessage: true,
@@ -78,7 +78,7 @@ func (s *Server) handle(ctx *fasthttp.RequestCtx) {
 	e.finish()
 }
 
-// quiet is where fasthttp tells of connections that broke.
+// quiet is fasthttp's logger for broken connections, which discards them.
 type quiet struct{ log *slog.Logger }
 
 func (q quiet) Printf(format string, args ...any) { q.log.Debug(fmt.Sprintf(format, args...)) }

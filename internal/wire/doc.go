@@ -9,7 +9,7 @@
 // that drivers still use to greet (query.go). Message.Append is the way back.
 //
 // Who owns the bytes: a Frame is never used twice, so what Parse finds in it
-// may be kept for as long as anybody likes, by a cursor for one. Buffers that
+// may be kept without a limit, for example by a cursor. Buffers that
 // the writer fills come from a pool and never leave this package.
 //
 // What a stranger may send is bounded: MaxMessageSize for a message before and

@@ -6,7 +6,7 @@ import "github.com/mayflydb/mayfly/internal/mongoerr"
 type Reaction int
 
 // A document that is not well-formed is the user's mistake: the answer says
-// so and the connection goes on. Sections that do not add up mean that the two
+// so and the connection continues. Sections that do not add up mean that the two
 // sides have lost each other: the answer still says so, and nothing more is
 // read. Where not even the request can be told, the connection just ends. The
 // retired opcodes that have no answer are passed over.

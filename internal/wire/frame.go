@@ -121,7 +121,7 @@ func (r *Reader) Next() (Frame, error) {
 	if n < HeaderLen || n > MaxMessageSize {
 		return nil, closing(mongoerr.ProtocolError, "recv(): message mstLen is invalid. Length: %d, min: %d, max: %d", n, HeaderLen, MaxMessageSize)
 	}
-	// Whoever speaks another protocol, TLS for one, need not send the megabytes
+	// A peer with another protocol, for example TLS, need not send the megabytes
 	// that its first bytes say.
 	if op := OpCode(binary.LittleEndian.Uint32(header[12:])); !op.known() {
 		return nil, unknownOpCode(op)

@@ -57,7 +57,7 @@ func (m *Message) refuseOpCode() error {
 }
 
 // parseQuery reads an OP_QUERY: flags, collection, skip, limit, query, and a
-// projection that nobody needs.
+// projection, which is not needed.
 func (m *Message) parseQuery(b []byte) error {
 	if len(b) < 4 {
 		return closing(mongoerr.ProtocolError, "OP_QUERY of %d bytes has no flags", HeaderLen+len(b))

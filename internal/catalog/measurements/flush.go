@@ -11,7 +11,7 @@ import (
 )
 
 // Staged measurements are flushed a part at a time, in the order of their sources,
-// and each insert during that time flushes a part: so nobody waits for the whole
+// and each insert during that time flushes a part: so no insert waits for the whole
 // flush. What is flushed is frozen first. The records of frozen measurements are
 // removed with the last part; until then the keyspace has the progress of the flush
 // (Progress).

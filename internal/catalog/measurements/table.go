@@ -119,7 +119,7 @@ func Open(e *storage.Engine, id storage.Ident, o *schema.Timeseries, b *Budget) 
 	return t, it.Err()
 }
 
-// SetLimits sets the limits of a table that nobody uses yet, for tests.
+// SetLimits sets the limits of an unused table, for tests.
 func (t *Table) SetLimits(l Limits) {
 	t.limits = Limits{cmp.Or(l.Sources, maxSources), cmp.Or(l.PartBytes, partBytes)}
 }

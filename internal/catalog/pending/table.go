@@ -79,7 +79,7 @@ func (t *Table) Add(w *Write, at Evaluation) bool {
 	return true
 }
 
-// forget drops the document of a version, which nobody reads any more (invariant
+// forget drops the document of a version, which is no longer read (invariant
 // newest).
 func (t *Table) forget(v *Version) {
 	t.bytes -= len(v.Doc)

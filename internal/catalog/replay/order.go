@@ -10,7 +10,7 @@ import (
 // Errors of effects that were not applied, as in package repl.
 var (
 	errDropped = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was dropped")
-	errUnknown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "nobody knows what became of the operation")
+	errUnknown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "the outcome of the operation is unknown")
 )
 
 // order is the log of a primary without disk and members: effects whose order is

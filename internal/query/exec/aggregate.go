@@ -207,7 +207,7 @@ func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
 	return d, err
 }
 
-// Close gives back what the pipeline holds.
+// Close releases the resources of the pipeline.
 func (a *Aggregation) Close() {
 	if a.inner && a.cursor != nil && !a.counted {
 		a.counted = true
@@ -254,7 +254,7 @@ func (a *Aggregation) Unpark(ctx context.Context) error {
 // at its end.
 func (a *Aggregation) Exhausted() bool { return a.plain && a.cursor.Exhausted() }
 
-// Examined returns how many keys and documents the query below has looked at so
+// Examined returns how many keys and documents the query below has examined so
 // far, and the pipelines of stages that have been read. The caller tries no Next
 // again that has failed.
 func (a *Aggregation) Examined() (keys, docs int64) {

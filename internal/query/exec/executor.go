@@ -479,7 +479,7 @@ func (c *Cursor) withRecordID() bson.Doc {
 // Record returns the record key of the document that Next returned.
 func (c *Cursor) Record() []byte { return c.row.Record }
 
-// Close gives back what the query holds.
+// Close releases the resources of the query.
 func (c *Cursor) Close() { c.r.close() }
 
 // Express says that the plan is the short way to one document, which is over with
@@ -492,7 +492,7 @@ func (c *Cursor) Express() bool {
 // Summary is the plan in a few words.
 func (c *Cursor) Summary() string { return Summary(c.r.winner.node) }
 
-// Examined returns how many keys and documents were looked at so far.
+// Examined returns how many keys and documents were examined so far.
 func (c *Cursor) Examined() (keys, docs int64) { return totals(c.r.winner.stage) }
 
 // FromTrial reports whether several plans were tried.

@@ -238,8 +238,8 @@ func TestHotDocument(t *testing.T) {
 	})
 }
 
-// errIsUnknown says that nobody knows what became of an operation; any other error says
+// errIsUnknown says that the outcome of an operation is unknown; any other error says
 // that it left no trace.
 func errIsUnknown(err error) bool {
-	return mongoerr.From(err).Message == "nobody knows what became of the operation"
+	return mongoerr.From(err).Message == "the outcome of the operation is unknown"
 }

@@ -68,7 +68,7 @@ func (s *KeyScan) Document(record []byte, f func(bson.Doc) error) error {
 	return f(doc)
 }
 
-// Close gives back what the scan holds.
+// Close releases the resources of the scan.
 func (s *KeyScan) Close() error {
 	defer s.done()
 	return s.scan.Close()

@@ -74,7 +74,7 @@ func (s *RuleScan) Explain(fetch, write *stage.Stats) bson.Doc {
 	}, plan.MaxExplain)
 }
 
-// Close gives back what the scan holds.
+// Close releases the resources of the scan.
 func (s *RuleScan) Close() error {
 	defer s.done()
 	return s.scan.Close()

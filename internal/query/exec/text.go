@@ -56,7 +56,7 @@ func (s *textOr) release() {
 	}
 }
 
-// save lets go of the document of the last row, which was passed on.
+// save releases the document of the last row, which has been returned.
 func (s *textOr) save() error { s.release(); return nil }
 
 func (s *textOr) Close() error {

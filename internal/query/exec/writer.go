@@ -102,7 +102,7 @@ func (w *Writer) begin() {
 	w.unit.Memory, w.unit.OnPending, w.unit.Guard = w.memory.Hold(w), w.onPending, w.guard
 }
 
-// SetGuard says what the statements know of who owns what; nil if nobody asks.
+// SetGuard sets the statements' view of the ownership; nil for no checks.
 func (w *Writer) SetGuard(g *catalog.Guard) {
 	w.guard = g
 	if w.unit != nil {

@@ -43,7 +43,7 @@ func newParsedDate(text string) *parsedDate {
 	}
 }
 
-// maxProblems bounds how many problems a message tells of.
+// maxProblems bounds the problems in a message.
 const maxProblems = 64
 
 // problem notes what is wrong at an offset of the text.

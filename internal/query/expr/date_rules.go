@@ -91,7 +91,7 @@ func takeTime24(d *parsedDate, at int, s string) {
 	d.takeRest(at, s, r.rest)
 }
 
-// startsPart reports whether s goes on with a separator and a digit.
+// startsPart reports whether s continues with a separator and a digit.
 func startsPart(s, separators string) bool {
 	return len(s) > 1 && strings.IndexByte(separators, s[0]) >= 0 && s[1] >= '0' && s[1] <= '9'
 }

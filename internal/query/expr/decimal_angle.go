@@ -18,8 +18,8 @@ const (
 	tinyAngle  = -52
 )
 
-// turn says how many quarters of a turn are nearest to an angle, modulo 4, and
-// what is left.
+// turn returns the nearest multiple of a quarter turn to an angle, modulo 4, and the
+// remainder.
 func turn(d bson.Decimal128) (quarter int, rest *big.Float) {
 	size := 0
 	if !d.IsZero() {

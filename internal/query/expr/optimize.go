@@ -8,7 +8,7 @@ type folder interface {
 	reduce(env *Env) (Expr, error)
 }
 
-// optimizer is a node that decides which of its operands are looked into.
+// optimizer is a node that decides which of its operands are optimized.
 type optimizer interface {
 	optimizeSelf(p *parser) (Expr, error)
 }

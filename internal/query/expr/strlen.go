@@ -19,7 +19,7 @@ func registerLength(name string, code mongoerr.Code, length func(string) int) {
 	})
 }
 
-// isContinuation reports whether b goes on a code point that began before it.
+// isContinuation reports whether b continues a code point that began before it.
 func isContinuation(b byte) bool { return b&0xC0 == 0x80 }
 
 // codePoints counts the bytes that begin a code point.

@@ -106,7 +106,7 @@ func (l *List) At(i int) ([]byte, error) {
 	return doc, err
 }
 
-// Release lets go of the documents before i.
+// Release releases the documents before i.
 func (l *List) Release(i int) {
 	n := min(i, l.Len()) - l.first
 	if n <= 0 {

@@ -171,7 +171,7 @@ func (r *rows) reset() {
 	r.used, r.items, r.bytes = 0, r.items[:0], 0
 }
 
-// trim lets go of memory that holds no rows.
+// trim releases memory without rows.
 func (r *rows) trim() {
 	clear(r.chunks[r.used:])
 	r.chunks = r.chunks[:r.used]

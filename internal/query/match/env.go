@@ -23,8 +23,8 @@ type Env struct {
 // array of as many elements takes long for a single document.
 const elementsPerTick = 64
 
-// tick counts an element of an array, and returns the cause where the operation
-// is to end.
+// tick counts an element of an array, and returns the cause if the operation has been
+// ended.
 func (e *Env) tick() error {
 	if e == nil {
 		return nil
@@ -35,7 +35,7 @@ func (e *Env) tick() error {
 	return nil
 }
 
-// check returns the cause where the operation is to end; nil if nobody says.
+// check returns the cause if the operation has been ended, else nil.
 func (e *Env) check() func() error {
 	if e == nil || e.Expr == nil {
 		return nil
@@ -47,8 +47,8 @@ func (e *Env) check() func() error {
 // at the operation.
 const branchesPerTurn = 256
 
-// turn is called behind branch i of a filter: the cause where the operation is
-// to end.
+// turn is called after branch i of a filter. It returns the cause if the operation has
+// been ended.
 func (e *Env) turn(i int) error {
 	if i%branchesPerTurn != branchesPerTurn-1 || e == nil || e.Expr == nil {
 		return nil

@@ -7,7 +7,7 @@ import (
 )
 
 const (
-	// maxConsidered is how many values a failure lists that an operator looked at.
+	// maxConsidered bounds the values in a failure that an operator examined.
 	maxConsidered = 10
 	// maxFailureBytes bounds what is said about one failure.
 	maxFailureBytes = 12 << 20

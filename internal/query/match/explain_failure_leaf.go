@@ -124,7 +124,7 @@ func (w *witness) elem(v bson.Value, _ *Env) (bool, error) {
 	return false, nil
 }
 
-// dropTraversed takes the arrays out again whose elements were looked at: an
+// dropTraversed removes the arrays whose elements were examined: an
 // array comes right after its elements.
 func (w *witness) dropTraversed() {
 	var out []bson.Value

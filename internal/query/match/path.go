@@ -88,7 +88,7 @@ func (w walker) doc(d bson.Doc, parts []string) (bool, error) {
 	return w.value(d.Lookup(parts[0]), parts[1:])
 }
 
-// value goes on from v with the names still to follow.
+// value continues from v with the remaining names.
 func (w walker) value(v bson.Value, rest []string) (bool, error) {
 	for len(rest) > 0 && v.Type == bson.TypeDocument {
 		v, rest = v.Doc().Lookup(rest[0]), rest[1:]
@@ -146,7 +146,7 @@ func (w walker) array(a bson.Value, rest []string) (bool, error) {
 	return false, nil
 }
 
-// at goes on from the element of an array that the path names by its number.
+// at continues from the element of an array that the path names by its number.
 // Such an element at the path's end is tried as it is, also if it is an array.
 func (w walker) at(v bson.Value, rest []string) (bool, error) {
 	switch {

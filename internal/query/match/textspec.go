@@ -87,7 +87,7 @@ func (s *TextSpec) Each(doc bson.Doc, f func(text string, weight float64, l *fts
 	return s.document(doc, "", s.Language, 0, f)
 }
 
-// maxTextDepth bounds how deeply strings are looked for.
+// maxTextDepth bounds the depth at which strings are searched.
 const maxTextDepth = 200
 
 func (s *TextSpec) document(doc bson.Doc, path string, l *fts.Language, depth int, f func(string, float64, *fts.Language)) error {

@@ -20,10 +20,10 @@ type env struct {
 	totals []*total // of the group's aggregates, while its row is made
 	// patterns are the regular expressions of the run, compiled.
 	patterns map[patternKey]*pcre.Regexp
-	memory   *memory.Holding // of what is kept, kept bytes; nil if nobody counts
+	memory   *memory.Holding // of the kept data, kept bytes; nil without accounting
 	kept     int
-	// interrupted returns the error of a run that is to end; nil if nobody ends
-	// it. It is asked every checkEvery steps.
+	// interrupted returns the error of a run that has been ended; nil if none can be.
+	// It is called every checkEvery steps.
 	interrupted func() error
 	steps       uint
 }

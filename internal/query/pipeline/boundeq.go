@@ -7,8 +7,8 @@ import (
 )
 
 // boundEq is {$expr: {$eq: ["$path", value]}} at the beginning of a
-// sub-pipeline, with a value that only variables decide. Once these are known
-// it is an equality that an index answers; the $expr stays and decides.
+// sub-pipeline, with a value that depends only on variables. Once these are known it is
+// an equality that an index can answer; the $expr is still evaluated.
 type boundEq struct {
 	path  string
 	value expr.Expr
@@ -65,9 +65,8 @@ func appendBoundEqs(found []boundEq, e bson.Value, opts *expr.Options) []boundEq
 	return found
 }
 
-// bind is the equality with the variables of env, or nil if a filter's
-// equality would leave out what the expression's accepts: for arrays, and for
-// absent values.
+// bind returns the equality with the variables of env, or nil if a filter's equality
+// would reject what the expression's accepts: for arrays, and for missing values.
 func (b boundEq) bind(env *expr.Env, coll bson.Collator) (match.Node, error) {
 	v, err := b.value.Eval(env.WithRoot(bson.Empty))
 	if err != nil || v.Type == bson.Missing || v.Type == bson.TypeUndefined || v.Type == bson.TypeArray {

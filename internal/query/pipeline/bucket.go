@@ -13,7 +13,7 @@ type bucketSpec struct {
 	rest       bson.Value // default
 }
 
-// parseBucket makes $bucket the group and the sort it stands for.
+// parseBucket converts $bucket to a $group and a $sort.
 func parseBucket(arg bson.Value, p *parsing) (Stage, error) {
 	if arg.Type != bson.TypeDocument {
 		return nil, mongoerr.New(40201, "Argument to $bucket stage must be an object, but found type: %s.", arg.Type)
@@ -111,7 +111,7 @@ func (b *bucketSpec) parseBoundaries(v bson.Value, p *parsing) error {
 	return nil
 }
 
-// checkDefault demands that the default lies outside of the boundaries.
+// checkDefault checks that the default is outside the boundaries.
 func (b *bucketSpec) checkDefault(coll bson.Collator) error {
 	lo, hi := b.boundaries[0], b.boundaries[len(b.boundaries)-1]
 	if b.rest.IsMissing() || b.rest.Type.Class() != lo.Type.Class() {

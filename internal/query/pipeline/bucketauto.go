@@ -175,7 +175,7 @@ func (b *bucketing) load(ctx context.Context) error {
 	return b.advance()
 }
 
-// advance moves ahead to the next document.
+// advance reads the next document ahead.
 func (b *bucketing) advance() error {
 	row, ok, err := b.rows.Next()
 	if err != nil {
@@ -247,8 +247,8 @@ func (b *bucketing) take(g *group) (bson.Value, error) {
 	return v, b.advance()
 }
 
-// boundary is the upper end of a bucket whose greatest value is hi; documents
-// below it that were not counted in join the bucket.
+// boundary returns the upper end of a bucket whose greatest value is hi; further
+// documents below it are added to the bucket.
 func (b *bucketing) boundary(ctx context.Context, g *group, hi bson.Value) (bson.Value, error) {
 	coll := b.r.Env.Collator
 	joins := func(v bson.Value) bool { return bson.CompareWith(hi, v, coll) == 0 }

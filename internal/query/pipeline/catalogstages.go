@@ -5,7 +5,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// The stages below list what the whole server knows; the World answers them.
+// The World executes the stages below, which list the state of the whole server.
 
 // parseListClusterCatalog checks {$listClusterCatalog: {shards, tracked,
 // balancingConfiguration}}.
@@ -69,8 +69,8 @@ func parseListCatalog(arg bson.Value, p *parsing) (Stage, error) {
 	return &Server{p.name, arg}, nil
 }
 
-// needsDatabase demands {aggregate: 1}, on a certain database where db says
-// so; a stage inside a $facet is refused for that before.
+// needsDatabase requires {aggregate: 1}, on the database db unless that is ""; a stage
+// inside a $facet is rejected for that first.
 func (p *parsing) needsDatabase(db string) error {
 	if p.inFacet || p.Collectionless && (db == "" || p.DB == db) {
 		return nil

@@ -40,24 +40,22 @@ type ColumnBatches interface {
 	Fields() (time, meta string)
 }
 
-// columnGrouping is how a Group takes in column batches.
+// columnGrouping is how a Group reads column batches.
 type columnGrouping struct {
 	timed   bool // the groups depend on the time
 	columns []accumulatedColumn
-	length  int // of the run before
+	length  int // of the previous run
 }
 
-// accumulatedColumn is what one accumulator takes in: a field, or a constant where
-// that is "".
+// accumulatedColumn is the input of one accumulator: a field, or a constant if that is "".
 type accumulatedColumn struct {
 	field    string
 	constant bson.Value
 	sign     int // of $min or $max
 }
 
-// planColumns says how the group takes in column batches, or nil if it cannot: its _id
-// must not change to and fro along a batch, and each accumulator must be of one
-// field.
+// planColumns returns how the group reads column batches, nil if it cannot: its _id
+// must not alternate along a batch, and each accumulator must be of one field.
 func (g *Group) planColumns(s ColumnBatches) *columnGrouping {
 	time, meta := s.Fields()
 	p := &columnGrouping{}
@@ -81,8 +79,8 @@ func (g *Group) planColumns(s ColumnBatches) *columnGrouping {
 	return p
 }
 
-// follows reports whether an expression, as it is printed, is of the meta value
-// and constants alone, or goes up with the time, or is a document of such.
+// follows reports whether an expression, in printed form, depends on the meta value and
+// constants alone, or is monotonic in time, or is a document of such.
 func (p *columnGrouping) follows(v bson.Value, time, meta string) bool {
 	switch v.Type {
 	case bson.TypeString:
@@ -111,8 +109,8 @@ func (p *columnGrouping) follows(v bson.Value, time, meta string) bool {
 	return true // a number, or null
 }
 
-// truncates reports whether the arguments of a $dateTrunc are the time and
-// constants, without a time zone, whose hours may come twice.
+// truncates reports whether the arguments of a $dateTrunc are the time and constants,
+// without a time zone, in which local hours may repeat.
 func truncates(args bson.Doc, time string) bool {
 	for name, v := range args.All() {
 		switch {
@@ -127,7 +125,7 @@ func truncates(args bson.Doc, time string) bool {
 	return true
 }
 
-// loadColumnBatches takes in all that s delivers.
+// loadColumnBatches reads all column batches of s.
 func (w *grouping) loadColumnBatches(ctx context.Context, s ColumnBatches, p *columnGrouping) error {
 	for {
 		st, d, err := s.NextColumnBatch(ctx)
@@ -175,8 +173,8 @@ func (w *grouping) takeColumnBatch(st ColumnBatch, p *columnGrouping) error {
 	return nil
 }
 
-// takeRun adds the measurements from one on that are of one group, and returns
-// where the next begins.
+// takeRun adds the run of measurements of one group, and returns where the next run
+// begins.
 func (w *grouping) takeRun(st ColumnBatch, from int, p *columnGrouping) (to int, err error) {
 	d, err := st.Key(from, p.timed)
 	if err != nil {
@@ -214,9 +212,8 @@ func (w *grouping) takeRun(st ColumnBatch, from int, p *columnGrouping) (to int,
 	return to, w.room()
 }
 
-// runEnd finds where the group of the measurement at from, whose key is at
-// hand, ends: where a run of the length of the one before would end, else by
-// steps that double, then by halves.
+// runEnd finds the end of the run at from, whose key is current: it tries the length of
+// the previous run, then doubles the step, then bisects.
 func (w *grouping) runEnd(st ColumnBatch, from, guess int) (int, error) {
 	var failed error
 	key := slices.Clone(w.key)
@@ -252,7 +249,7 @@ func (w *grouping) runEnd(st ColumnBatch, from, guess int) (int, error) {
 	return to, failed
 }
 
-// addRun takes measurements into one accumulator.
+// addRun adds measurements to one accumulator.
 func addRun(env *expr.Env, a expr.ColumnAccumulator, st ColumnBatch, c accumulatedColumn, from, to int, whole bool) error {
 	if c.field == "" {
 		return a.AddColumn(env, &expr.Constants{Value: c.constant, N: to - from})

@@ -16,7 +16,7 @@ const (
 	// maxDensified is how many documents one $densify may make
 	// (internalQueryMaxAllowedDensifyDocs).
 	maxDensified = 500000
-	// maxDensifyBytes bounds what it remembers of its partitions
+	// maxDensifyBytes bounds the memory for its partitions
 	// (internalDocumentSourceDensifyMaxMemoryBytes).
 	maxDensifyBytes = 100 << 20
 )
@@ -144,8 +144,8 @@ func (d *Densify) parseBounds(v bson.Value) error {
 	return d.checkBounds()
 }
 
-// checkBounds demands two dates or two numbers in order, numbers of one type
-// with the step.
+// checkBounds requires two dates or two numbers in order, numbers of one type with the
+// step.
 func (d *Densify) checkBounds() error {
 	if bson.Compare(d.lo, d.hi) > 0 {
 		return mongoerr.New(5733402, "A bounding array must be an ascending array of either two dates or two numbers")
@@ -194,8 +194,8 @@ type densified struct {
 	next   bson.Value
 }
 
-// densifying runs a Densify. Documents are made for the partition of the
-// document ahead, up to it, and behind the last document for all partitions.
+// densifying runs a Densify. It makes documents for the partition of the next document,
+// up to that document, and after the last document for all partitions.
 type densifying struct {
 	memory memory.Holding
 
@@ -210,7 +210,7 @@ type densifying struct {
 
 	ahead bson.Doc // waits for the gap before it to be filled, or nil
 	meta  bson.Doc
-	limit bson.Value // of ahead
+	limit bson.Value // of the next document
 	part  *densified // whose gap is filled, or nil
 	like  bson.Doc   // the fields of the partition as the next document has them
 	least bson.Value // of all documents, for "full"
@@ -265,7 +265,7 @@ func (w *densifying) Next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// empty makes the partition of explicit bounds for which there is no document.
+// empty makes the partition for explicit bounds without documents.
 func (w *densifying) empty() error {
 	if len(w.order) > 0 || w.d.lo.IsMissing() || len(w.d.partition) > 0 {
 		return nil
@@ -274,7 +274,7 @@ func (w *densifying) empty() error {
 	return err
 }
 
-// take looks at the next document.
+// take processes the next document.
 func (w *densifying) take(d bson.Doc) error {
 	w.ahead, w.meta = d, w.r.Meta
 	v := at(d, w.d.field)
@@ -345,8 +345,8 @@ func (w *densifying) partition(d bson.Doc) (*densified, error) {
 	return p, nil
 }
 
-// fill makes the next document of the gap below limit; nil if it is closed.
-// A value that the document ahead has is not made.
+// fill makes the next document of the gap below limit; nil at its end. It skips the
+// value of the next document.
 func (w *densifying) fill() (bson.Doc, error) {
 	p := w.part
 	c := bson.Compare(p.next, w.limit)
@@ -355,7 +355,7 @@ func (w *densifying) fill() (bson.Doc, error) {
 	}
 	v := p.next
 	if c == 0 && w.ahead != nil {
-		// What follows is of the type of the document.
+		// Later values are of the type of the document.
 		v = at(w.ahead, w.d.field)
 	}
 	w.env.SetVar(0, v)
@@ -374,8 +374,8 @@ func (w *densifying) fill() (bson.Doc, error) {
 	return setPath(w.like, w.d.field, v), nil
 }
 
-// end opens the gap between the last document of the next partition and the
-// end of the bounds.
+// end starts the gap between the last document of the next partition and the end of the
+// bounds.
 func (w *densifying) end() {
 	p := w.order[w.at]
 	w.at++

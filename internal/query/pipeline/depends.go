@@ -7,9 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// exprsOf adds what the expressions of a stage read to d: paths of the
-// document, variables and metadata; those of pipelines inside add variables
-// only.
+// exprsOf adds the dependencies of a stage's expressions to d: paths of the document,
+// variables and metadata; nested pipelines add variables only.
 func exprsOf(s Stage, d *expr.Deps) {
 	switch s := s.(type) {
 	case *Match:
@@ -101,8 +100,7 @@ func addFields(d *expr.Deps, fields []GroupField) {
 	}
 }
 
-// addVars adds the variables that a pipeline inside reads, and whether chance
-// decides there.
+// addVars adds the variables that a nested pipeline reads, and whether it is random.
 func addVars(d *expr.Deps, p *Pipeline) {
 	var in expr.Deps
 	for _, s := range p.Stages {
@@ -114,8 +112,8 @@ func addVars(d *expr.Deps, p *Pipeline) {
 	d.Vars, d.Random = append(d.Vars, in.Vars...), d.Random || in.Random
 }
 
-// reads reports whether the pipeline reads one of the variables, or depends on
-// chance, so that its results differ from one run to the next.
+// reads reports whether the pipeline reads one of the variables, or is random, so that
+// its results differ from run to run.
 func (p *Pipeline) reads(vars []string) bool {
 	var d expr.Deps
 	addVars(&d, p)

@@ -10,11 +10,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
-// effect is what a stage does to the fields of each document.
+// effect describes how a stage changes the fields of each document.
 type effect struct {
-	// only, if not nil, are the paths that survive.
+	// only, if not nil, has the paths that are kept.
 	only []string
-	// changes are the paths that get other values, or go.
+	// changes are the paths that are modified or removed.
 	changes []string
 	// renames are the top-level fields that are copies of others.
 	renames map[string]string
@@ -23,12 +23,12 @@ type effect struct {
 
 func pathOf(parts []string) string { return strings.Join(parts, ".") }
 
-// overlap reports whether one path is the other's or lies in it.
+// overlap reports whether the paths are equal or one contains the other.
 func overlap(a, b string) bool {
 	return a == b || strings.HasPrefix(a, b+".") || strings.HasPrefix(b, a+".")
 }
 
-// within reports whether a path is one of the paths or lies in one.
+// within reports whether a path is one of the paths or below one.
 func within(path string, paths []string) bool {
 	for _, p := range paths {
 		if path == p || strings.HasPrefix(path, p+".") {
@@ -38,7 +38,7 @@ func within(path string, paths []string) bool {
 	return false
 }
 
-// effectOf is the effect of a shape.
+// effectOf returns the effect of a shape.
 func effectOf(s *Shape) effect {
 	e := effect{renames: map[string]string{}}
 	switch s.Spec.Kind() {
@@ -51,7 +51,7 @@ func effectOf(s *Shape) effect {
 	return e
 }
 
-// read takes a specification in its normal form apart.
+// read reads a specification in its normal form.
 func (e *effect) read(prefix string, d bson.Doc) {
 	for it := d.Iter(); it.Next(); {
 		path := prefix + it.Key
@@ -77,7 +77,7 @@ func isOperator(d bson.Doc) bool {
 	return strings.HasPrefix(name, "$")
 }
 
-// keeps reports whether the field at a path is the same behind the stage.
+// keeps reports whether the stage keeps the field at a path unchanged.
 func (e effect) keeps(path string) bool {
 	if e.all || e.only != nil && !within(path, e.only) {
 		return false
@@ -90,7 +90,7 @@ func (e effect) keeps(path string) bool {
 	return true
 }
 
-// before is the path that a path had before the stage.
+// before returns the path of a field before the stage.
 func (e effect) before(path string) (string, bool) {
 	if e.keeps(path) {
 		return path, true
@@ -103,7 +103,7 @@ func (e effect) before(path string) (string, bool) {
 	return from, ok
 }
 
-// pass moves a predicate in front of the stage.
+// pass moves a predicate before the stage.
 func (e effect) pass(n match.Node) (match.Node, bool) {
 	d := match.DependsOn(n)
 	if d.Whole || d.Random || len(d.Paths) == 0 {
@@ -121,8 +121,8 @@ func (e effect) pass(n match.Node) (match.Node, bool) {
 	return match.Rename(n, e.before)
 }
 
-// groupPass moves predicates about a group's _id in front of the group, where
-// the _id is a field, or an object of fields.
+// groupPass moves predicates on a group's _id before the group, if the _id is a field,
+// or an object of fields.
 func groupPass(g *Group) func(match.Node) (match.Node, bool) {
 	if g.engine.handsOver {
 		return nil
@@ -152,8 +152,8 @@ func groupPass(g *Group) func(match.Node) (match.Node, bool) {
 	}
 }
 
-// onlyCompares reports whether a predicate sees no difference between a missing
-// field and the null that a group makes of it.
+// onlyCompares reports whether a predicate treats a missing field like the null that a
+// group makes of it.
 func onlyCompares(n match.Node) bool {
 	switch n := n.(type) {
 	case *match.Compare:
@@ -210,7 +210,7 @@ func (p *Pipeline) Needs() (paths []string, whole bool) {
 // Pick is which document of each group a $group needs.
 type Pick uint8
 
-// What a $group may need.
+// Which documents a $group needs.
 const (
 	PickNone  Pick = iota // more than one document of a group, or there is no $group
 	PickAny               // any document

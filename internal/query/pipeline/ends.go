@@ -36,7 +36,7 @@ func (p *Pipeline) Ends(order sortkey.Pattern, time, meta string) (id expr.Expr,
 	return g.ID, newest, true
 }
 
-// groupPaths are the fields that a group's _id, as it is printed, consists of.
+// groupPaths returns the fields of a group's _id, in printed form.
 func groupPaths(id bson.Value) (paths []string) {
 	switch {
 	case id.Type == bson.TypeString:
@@ -51,8 +51,8 @@ func groupPaths(id bson.Value) (paths []string) {
 	return paths
 }
 
-// endOf is 1 where an accumulator asks for nothing but the newest measurement
-// of a group, -1 for the oldest, else 0.
+// endOf returns 1 if an accumulator only needs the newest measurement of a group, -1
+// for the oldest, else 0.
 func endOf(s *expr.AccumulatorSpec, order sortkey.Pattern, time string, paths []string) int {
 	switch s.Name {
 	case "$first":
@@ -80,8 +80,8 @@ func endOf(s *expr.AccumulatorSpec, order sortkey.Pattern, time string, paths []
 	return 0
 }
 
-// timeDirection is 1 where an order sorts what has the same values in paths by
-// its time, -1 if the newest come first, else 0.
+// timeDirection returns 1 if an order sorts documents with equal values in paths by
+// ascending time, -1 for descending, else 0.
 func timeDirection(order sortkey.Pattern, time string, paths []string) int {
 	last := len(order.Parts) - 1
 	for i, part := range order.Parts {

@@ -90,9 +90,9 @@ func (f *Facet) Open(in Iterator, r *Run) (Iterator, error) {
 	return &faceting{f: f, in: in, r: r, hold: r.Env.Hold()}, nil
 }
 
-// faceting runs a Facet: the documents come in batches, which every pipeline
-// reads before the next one is fetched. A pipeline is a coroutine that is
-// suspended while it waits for a batch.
+// faceting runs a Facet: the documents are read in batches, and every pipeline reads a
+// batch before the next one is fetched. A pipeline is a coroutine that is suspended
+// while it waits for a batch.
 type faceting struct {
 	f     *Facet
 	in    Iterator
@@ -182,8 +182,7 @@ func (f *faceting) fetch(ctx context.Context) error {
 	return nil
 }
 
-// branch is one pipeline of a Facet under way. It is the Iterator that its
-// stages read from.
+// branch is a running pipeline of a Facet. It is the Iterator that its stages read from.
 type branch struct {
 	f      *faceting
 	run    *Run
@@ -241,7 +240,7 @@ func (b *branch) pull(ctx context.Context, p *Pipeline, wait func(struct{}) bool
 			b.err = mongoerr.New(4031700, "document constructed by $facet is %d bytes, which exceeds the limit of %d bytes", b.f.bytes, maxFacet)
 			return
 		}
-		// What is written is copied once more at the end.
+		// The results are copied once more at the end.
 		if err := b.f.hold.Set(facetBatch + 2*b.f.bytes); err != nil {
 			b.err = err
 			return

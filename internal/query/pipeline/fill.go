@@ -6,9 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
-// parseFill makes {$fill: {partitionBy, partitionByFields, sortBy, output}} the
-// $setWindowFields for the methods and the $addFields for the values that it
-// stands for.
+// parseFill converts {$fill: {partitionBy, partitionByFields, sortBy, output}} to a
+// $setWindowFields for the methods and an $addFields for the values.
 func parseFill(arg bson.Value, p *parsing) (Stage, error) {
 	if arg.Type != bson.TypeDocument {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "The $fill stage specification must be an object, found %s", arg.Type)

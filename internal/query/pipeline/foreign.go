@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// maxSubPipelines is how deep pipelines may lie in each other
+// maxSubPipelines is how deep pipelines may be nested
 // (kMaxSubPipelineViewDepth).
 const maxSubPipelines = 20
 
@@ -41,16 +41,17 @@ type Namespaces interface {
 type Foreign struct {
 	NS       Namespace // below all views; without Coll the pipeline has a source
 	Pipeline *Pipeline
-	// joinAt is where in the pipeline a join's own filter belongs: behind the
-	// stages of the views, or the source.
+	// joinAt is where a join's own filter is inserted into the pipeline: after the
+	// stages of the views, or after the source.
 	joinAt int
 	outer  int // variables in scope around it
-	// fault is what optimizing the pipeline fails with, once it is first run.
+	// fault is the error of optimizing the pipeline, which is returned when it is first
+	// run.
 	fault error
 }
 
-// subPipeline parses the pipeline of a stage over another collection, in front
-// of which come those of views. vars are the variables that the stage adds.
+// subPipeline parses the pipeline of a stage over another collection, and prepends
+// those of views. vars are the variables that the stage adds.
 func (p *parsing) subPipeline(ns Namespace, list []bson.Value, vars []string) (*Foreign, error) {
 	if p.depth+1 > maxSubPipelines {
 		return nil, mongoerr.New(mongoerr.MaxSubPipelineDepthExceeded, "Maximum number of nested sub-pipelines exceeded. Limit is %d", maxSubPipelines)
@@ -103,7 +104,7 @@ func (f *Foreign) open(ctx context.Context, r *Run, vars []bson.Value, join matc
 	return f.openIn(ctx, r.within(f.outer, vars), join)
 }
 
-// openIn is open within a run that has the variables.
+// openIn is open in a run that has the variables.
 func (f *Foreign) openIn(ctx context.Context, sub *Run, join match.Node) (Iterator, error) {
 	if f.fault != nil {
 		return nil, f.fault
@@ -124,8 +125,8 @@ func (f *Foreign) openIn(ctx context.Context, sub *Run, join match.Node) (Iterat
 	return sub.World.Read(ctx, f.NS, p, sub)
 }
 
-// within is the run of a pipeline inside: the first outer variables stay, and
-// vars follow them.
+// within returns the run of a nested pipeline: the first outer variables, followed by
+// vars.
 func (r *Run) within(outer int, vars []bson.Value) *Run {
 	all := make([]bson.Value, 0, outer+len(vars))
 	for i := range outer {

@@ -13,8 +13,7 @@ import (
 
 const (
 	// maxGeoNearPath and maxGeoNearKey bound the components of the paths that
-	// $geoNear writes and of the one that it reads; maxFieldPath is what no path may
-	// exceed.
+	// $geoNear writes and of the one that it reads; maxFieldPath bounds every path.
 	maxGeoNearPath, maxGeoNearKey, maxFieldPath = 199, 180, 200
 )
 
@@ -201,7 +200,7 @@ func (g *GeoNear) Name() string { return "$geoNear" }
 // Serialize is the specification, with the key that was chosen.
 func (g *GeoNear) Serialize() bson.Value { return bson.Document(g.arg) }
 
-// deps adds what the stage reads: variables, and the whole document.
+// deps adds the dependencies of the stage: variables, and the whole document.
 func (g *GeoNear) deps(d *expr.Deps) {
 	for _, e := range []expr.Expr{g.near, g.min, g.max} {
 		if e != nil {
@@ -259,7 +258,7 @@ func (g *GeoNear) Query(path string, env *expr.Env) (*match.Filter, error) {
 // Open adds the distance and the place to each document of the query, and keeps
 // them as its metadata.
 func (g *GeoNear) Open(in Iterator, r *Run) (Iterator, error) {
-	known := r.Env.Meta // of the query; from here on the run answers
+	known := r.Env.Meta // of the query; from here on set by the run
 	r.Env.Meta = r.meta
 	distanceField, includeLocs := strings.Split(g.distanceField, "."), strings.Split(g.includeLocs, ".")
 	return &located{in, func(d bson.Doc) bson.Doc {
@@ -304,8 +303,8 @@ func (p *Pipeline) First() *GeoNear {
 	return g
 }
 
-// placeGeoNear demands that $geoNear comes first, but for filters that let
-// everything pass, which it drops: error 40603.
+// placeGeoNear requires that $geoNear is first, except for filters that match
+// everything, which it drops: error 40603.
 func (p *Pipeline) placeGeoNear() error {
 	for i, s := range p.Stages {
 		if _, ok := s.(*GeoNear); !ok || i == 0 {

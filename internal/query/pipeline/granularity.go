@@ -8,9 +8,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// granularity rounds the boundaries of a $bucketAuto to a series of preferred
-// numbers, which repeats in every power of ten, or to powers of two where the
-// series is empty. (Manual: $bucketAuto, "Granularity"; the series are those of
+// granularity rounds the boundaries of a $bucketAuto to a series of preferred numbers,
+// which repeats in every power of ten, or to powers of two if the series is empty.
+// (Manual: $bucketAuto, "Granularity"; the series are those of
 // ISO 3 and IEC 60063.)
 type granularity struct {
 	name   string
@@ -51,8 +51,8 @@ func every(series []float64, n int) []float64 {
 	return out
 }
 
-// eSeries is E192: a geometric series rounded to three digits, but for one
-// number that the standard sets otherwise.
+// eSeries is E192: a geometric series rounded to three digits, except one number that
+// the standard defines differently.
 func eSeries() []float64 {
 	out := make([]float64, 192)
 	for i := range out {
@@ -64,7 +64,7 @@ func eSeries() []float64 {
 	return out
 }
 
-// check refuses values that cannot be rounded: 40258, 40259, 40260.
+// check rejects values that cannot be rounded: 40258, 40259, 40260.
 func (g *granularity) check(v bson.Value) error {
 	switch {
 	case !v.IsNumber():
@@ -77,7 +77,7 @@ func (g *granularity) check(v bson.Value) error {
 	return nil
 }
 
-// up is the least number of the series above v. Zero and infinity stay.
+// up returns the least number of the series above v. Zero and infinity do not change.
 func (g *granularity) up(v bson.Value) bson.Value {
 	switch {
 	case bson.IsZero(v) || v.IsInf() != 0:
@@ -103,7 +103,7 @@ func (g *granularity) up(v bson.Value) bson.Value {
 	return bson.Double(g.series[i] * m)
 }
 
-// down is the greatest number of the series below v. Zero and infinity stay.
+// down returns the greatest number of the series below v. Zero and infinity do not change.
 func (g *granularity) down(v bson.Value) bson.Value {
 	switch {
 	case bson.IsZero(v) || v.IsInf() != 0:

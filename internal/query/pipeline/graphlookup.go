@@ -13,10 +13,10 @@ import (
 )
 
 const (
-	// maxGraph bounds what a $graphLookup remembers for one document, in bytes
+	// maxGraph bounds the memory of a $graphLookup for one document, in bytes
 	// (internalDocumentSourceGraphLookupMaxMemoryBytes).
 	maxGraph = 100 << 20
-	// maxFrontier bounds the values that one query of a $graphLookup asks for.
+	// maxFrontier bounds the values in one query of a $graphLookup.
 	maxFrontier = 1000
 )
 
@@ -32,8 +32,8 @@ type GraphLookup struct {
 	max      int64    // maxDepth, -1 for none
 	coll     *Foreign
 	restrict match.Node // nil: none
-	// refused is why restrict cannot be part of a $match, found by the first
-	// search.
+	// refused is the error of restrict as a part of a $match, which the first search
+	// returns.
 	refused  error
 	collator bson.Collator
 	// Unwind is an $unwind of as that was joined to the stage, or nil.
@@ -66,7 +66,7 @@ func parseGraphLookup(arg bson.Value, p *parsing) (Stage, error) {
 	return g, err
 }
 
-// graphFrom is the collection that a specification names.
+// graphFrom returns the collection that a specification names.
 func graphFrom(spec bson.Doc, db string) (Namespace, error) {
 	from, ns := spec.Lookup("from"), Namespace{DB: db}
 	switch from.Type {
@@ -101,8 +101,8 @@ func graphDepth(v bson.Value) (int64, error) {
 	return n, nil
 }
 
-// parseRestriction parses restrictSearchWithMatch. It becomes part of a $match
-// when a search begins: what a $match refuses is an error only then.
+// parseRestriction parses restrictSearchWithMatch. It becomes part of a $match when a
+// search starts, and an error of the $match is returned only then.
 func (g *GraphLookup) parseRestriction(d bson.Doc, p *parsing) error {
 	faults := &expr.Faults{}
 	opts, surroundings := *p.matchOptions(), *p.Expr
@@ -240,7 +240,7 @@ type walk struct {
 	bytes    int
 }
 
-// ask puts a value into the frontier, once.
+// ask adds a value to the frontier, once.
 func (w *walk) ask(v bson.Value) {
 	key := string(keystring.Append(nil, v, false, w.s.g.collator))
 	if w.asked[key] {
@@ -251,7 +251,7 @@ func (w *walk) ask(v bson.Value) {
 	w.frontier = append(w.frontier, v.Clone())
 }
 
-// step asks the collection for the frontier, and makes the next one.
+// step queries the collection for the frontier, and makes the next one.
 func (w *walk) step(ctx context.Context, depth int64) error {
 	values := w.frontier
 	w.frontier = nil
@@ -290,7 +290,7 @@ func (w *walk) query(ctx context.Context, values []bson.Value, depth int64) erro
 	}
 }
 
-// visit takes in a document that is found for the first time.
+// visit adds a document that is found for the first time.
 func (w *walk) visit(d bson.Doc, depth int64) error {
 	g := w.s.g
 	id := d.Lookup("_id")

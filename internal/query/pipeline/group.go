@@ -64,7 +64,7 @@ func parseGroup(arg bson.Value, p *parsing) (Stage, error) {
 	return g, nil
 }
 
-// checkGroupID refuses an _id that would mean inclusion in a projection: {a: 1}.
+// checkGroupID rejects an _id that would mean inclusion in a projection: {a: 1}.
 func checkGroupID(v bson.Value) error {
 	if v.Type != bson.TypeDocument {
 		return nil
@@ -100,8 +100,7 @@ func parseGroupField(name string, v bson.Value, opts *expr.Options) (GroupField,
 	return GroupField{name, spec}, err
 }
 
-// parseSortByCount makes {$sortByCount: e} the group and the sort it stands
-// for.
+// parseSortByCount converts {$sortByCount: e} to a $group and a $sort.
 func parseSortByCount(arg bson.Value, p *parsing) (Stage, error) {
 	switch {
 	case arg.Type == bson.TypeDocument:
@@ -127,7 +126,7 @@ func parseSortByCount(arg bson.Value, p *parsing) (Stage, error) {
 	return &sequence{name: "$sortByCount", arg: arg, stages: []Stage{g, s}}, nil
 }
 
-// sequence is a stage that stands for several.
+// sequence is a stage that expands to several.
 type sequence struct {
 	name   string
 	arg    bson.Value

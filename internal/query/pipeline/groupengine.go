@@ -2,16 +2,15 @@ package pipeline
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// engine is what a $group takes over from the engine that MongoDB runs it in:
-// not the one of the stages, but the one of queries, where it follows nothing
-// but what a query could do. The codes of some errors show that, and the
-// results, where a stage of the other engine takes them on.
+// engine is the engine in which MongoDB would run a $group: the slot-based engine if
+// only stages that a query could execute precede it, else the classic one. The codes of
+// some errors depend on it, and the results, if a stage of the other engine follows.
 type engine struct {
 	query     bool // it runs in that engine
 	handsOver bool // a stage of the other one follows
 }
 
-// markGroups finds the groups that run in the engine of queries.
+// markGroups marks the groups that run in the query engine.
 func markGroups(stages []Stage) {
 	for i, s := range stages {
 		if ofQuery(s) {
@@ -30,7 +29,7 @@ func markGroups(stages []Stage) {
 	}
 }
 
-// ofQuery reports whether a query could do s.
+// ofQuery reports whether a query could execute s.
 func ofQuery(s Stage) bool {
 	switch s.(type) {
 	case *Match, *Sort, *Skip, *Limit:
@@ -50,8 +49,8 @@ func groupOf(s Stage) *Group {
 	return nil
 }
 
-// result is v as the next stage sees it. Handed over, MinKey and MaxKey stand
-// in a document, under no name.
+// result returns v for the next stage. Between the engines MinKey and MaxKey are
+// wrapped in a document, under an empty name.
 func (e engine) result(v bson.Value) bson.Value {
 	if !e.handsOver {
 		return v
@@ -66,7 +65,7 @@ func (e engine) result(v bson.Value) bson.Value {
 	return handOver(v)
 }
 
-// id is the _id v as the next stage sees it. Handed over, code is a string.
+// id returns the _id v for the next stage. Between the engines code becomes a string.
 func (e engine) id(v bson.Value) bson.Value {
 	if e.handsOver && v.Type == bson.TypeCode {
 		return bson.Value{Type: bson.TypeString, Data: v.Data}

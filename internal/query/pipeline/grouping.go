@@ -15,14 +15,14 @@ import (
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
 	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, hold: r.Env.Hold()}
 	var d expr.Deps
-	// What is spilled leaves its metadata behind.
+	// Spilled documents lose their metadata.
 	if exprsOf(g, &d); len(d.Meta) == 0 {
 		w.dir = r.SpillDir
 	}
 	return w, nil
 }
 
-// group is one group under way.
+// group is an unfinished group.
 type group struct {
 	key string
 	id  bson.Value // of the first document
@@ -40,13 +40,13 @@ type grouping struct {
 	r  *Run
 	// memory is what groups and spilled parts may hold together.
 	memory int
-	dir    string // for what memory does not hold; "": it has to
+	dir    string // where to spill; "" if spilling is not possible
 	hold   memory.Holding
 	// cached is cachedGroups.
 	cached int
 
 	groups map[string]*group
-	order  []*group // as they came, then as they are delivered
+	order  []*group // in the order of their arrival, then of the results
 	at     int
 	bytes  int
 	taken  int // documents
@@ -56,18 +56,18 @@ type grouping struct {
 
 	begun bool
 	space *spillSpace
-	spill *spillParts  // what was spilled of the documents at hand, or nil
+	spill *spillParts  // the spilled documents of the current part, or nil
 	parts []*spillPart // still to be grouped
-	saved []byte       // memory for a group on its way out
+	saved []byte       // memory for the result of a group
 	state []byte
 }
 
 const (
-	// fewDocuments is how many documents a group has where groups are worth to be
-	// looked up in a memory that the processor's caches do not hold.
+	// fewDocuments is the number of documents per group from which on lookups in groups
+	// beyond the processor's caches pay off.
 	fewDocuments = 4
-	// cachedGroups is the memory of groups, in bytes, from which fewer documents
-	// are reason enough to spill some.
+	// cachedGroups is the memory of groups, in bytes, from which on groups with fewer
+	// documents are spilled.
 	cachedGroups = 16 << 20
 )
 
@@ -88,7 +88,7 @@ func (w *grouping) Close() {
 	w.hold.Release()
 }
 
-// load gathers what in delivers.
+// load groups all documents of in.
 func (w *grouping) load(ctx context.Context, in Iterator) error {
 	if err := w.gather(ctx, in); err != nil {
 		return err
@@ -100,7 +100,7 @@ func (w *grouping) load(ctx context.Context, in Iterator) error {
 	return nil
 }
 
-// gather takes in documents, or column batches where in delivers those.
+// gather reads documents, or column batches if in has those.
 func (w *grouping) gather(ctx context.Context, in Iterator) error {
 	if s, ok := in.(ColumnBatches); ok {
 		if p := w.g.planColumns(s); p != nil {
@@ -149,8 +149,7 @@ func (w *grouping) take(d bson.Doc) error {
 	return w.room()
 }
 
-// spilledPart is the part to which the key at hand belongs if that part was spilled,
-// else nil.
+// spilledPart returns the part of the current key if that part was spilled, else nil.
 func (w *grouping) spilledPart() *spillPart {
 	if w.spill == nil {
 		return nil
@@ -158,8 +157,8 @@ func (w *grouping) spilledPart() *spillPart {
 	return w.spill.parts[w.spill.partOf(w.key)]
 }
 
-// env is the environment in which the group evaluates d; leave gives it back
-// to the other stages.
+// env returns the environment in which the group evaluates d; leave returns it to the
+// other stages.
 func (w *grouping) env(d bson.Doc) *expr.Env {
 	w.r.Env.Grouping = w.g.engine.query
 	return w.r.Env.WithRoot(d)
@@ -179,7 +178,7 @@ func (g *Group) idOf(env *expr.Env) (bson.Value, error) {
 	return id, err
 }
 
-// start makes the group with the key at hand.
+// start makes the group with the current key.
 func (w *grouping) start(env *expr.Env, id bson.Value) (*group, error) {
 	gr := w.slab.group(len(w.g.Fields))
 	gr.key, gr.id = string(w.key), bson.Value{Type: id.Type, Data: w.slab.bytes(id.Data)}
@@ -196,7 +195,7 @@ func (w *grouping) start(env *expr.Env, id bson.Value) (*group, error) {
 	return gr, nil
 }
 
-// add takes a document into a group and books the memory.
+// add adds a document to a group and accounts for the memory.
 func (w *grouping) add(gr *group, env *expr.Env) error {
 	for _, a := range gr.acc {
 		before := a.Size()
@@ -208,8 +207,7 @@ func (w *grouping) add(gr *group, env *expr.Env) error {
 	return w.room()
 }
 
-// room makes room where the groups have no memory left, and fails where they
-// may not spill.
+// room spills if the groups have no memory left, and fails if they may not spill.
 func (w *grouping) room() error {
 	held := w.bytes
 	if w.space != nil {
@@ -234,8 +232,8 @@ func (w *grouping) room() error {
 	return w.evict()
 }
 
-// largeResult is the size of all groups, in bytes, from which on the results of
-// single ones may be large.
+// largeResult is the size of all groups, in bytes, from which on single results may be
+// large.
 const largeResult = 1 << 20
 
 // giveWay spills groups to disk, because there is no memory.
@@ -263,7 +261,7 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 	w.order[w.at] = nil
 	w.at++
 	if w.bytes > largeResult {
-		// A result is made of a copy of each value, which grows while it is copied.
+		// A result has a copy of each value, which grows while it is copied.
 		if err := w.hold.Set(w.bytes + 3*gr.size()); err != nil {
 			return nil, err
 		}
@@ -271,8 +269,7 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 	return gr.result(w.g)
 }
 
-// next gathers the groups of all documents, and those of one part of what was
-// set aside after the other; false at the end.
+// next groups all documents, and then one spilled part after the other; false at the end.
 func (w *grouping) next(ctx context.Context) (bool, error) {
 	if w.begun && len(w.parts) == 0 {
 		w.order, w.at = nil, 0

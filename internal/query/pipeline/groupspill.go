@@ -17,7 +17,7 @@ func (w *grouping) evict() error {
 	if w.spill == nil {
 		w.spill = newSpillParts(w.space)
 	}
-	// What leaves needs memory twice until it is gone.
+	// A spilled group needs its memory twice until it is written.
 	w.space.tight = w.bytes > w.memory/2
 	defer func() { w.space.tight = false }()
 	var members [spillFanout][]*group
@@ -47,7 +47,7 @@ func (w *grouping) evict() error {
 	return nil
 }
 
-// spillGroups writes groups to their part, and lets go of them.
+// spillGroups writes groups to their part, and drops them.
 func (w *grouping) spillGroups(p *spillPart, groups []*group) error {
 	for _, gr := range groups {
 		b := new(bson.Builder).Reset(w.saved[:0]).Value("_id", gr.id)
@@ -68,7 +68,7 @@ func (w *grouping) spillGroups(p *spillPart, groups []*group) error {
 	return nil
 }
 
-// compact moves the groups that are left together.
+// compact closes the gaps between the remaining groups.
 func (w *grouping) compact() {
 	groups := len(w.order)
 	w.order = slices.DeleteFunc(w.order, func(gr *group) bool { return gr.acc == nil })
@@ -110,7 +110,7 @@ func (w *grouping) reload(ctx context.Context, p *spillPart) error {
 			}
 			w.bytes += a.Size() - before
 		}
-		// Each has had documents enough to be worth its place.
+		// Each has enough documents to stay in memory.
 		w.taken += fewDocuments
 		if err := w.room(); err != nil {
 			return err
@@ -119,7 +119,7 @@ func (w *grouping) reload(ctx context.Context, p *spillPart) error {
 	return nil
 }
 
-// size is what a group holds, in bytes.
+// size returns the memory of a group, in bytes.
 func (gr *group) size() int {
 	n := len(gr.key) + len(gr.id.Data) + groupOverhead
 	for _, a := range gr.acc {

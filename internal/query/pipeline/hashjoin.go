@@ -13,9 +13,9 @@ import (
 
 const (
 	// hashAfter is after how many documents, each joined by a query of its own, a
-	// $lookup reads the other collection once as a whole instead.
+	// $lookup switches to a hash join.
 	hashAfter = 4096
-	// maxHashed bounds the documents that are held for that, in bytes.
+	// maxHashed bounds the built side of a hash join, in bytes.
 	maxHashed = 32 << 20
 )
 
@@ -34,8 +34,8 @@ type hashTable struct {
 // hashEntry is a document under one of its values.
 type hashEntry struct {
 	hash uint64
-	key  [2]uint32 // where the value's key lies in data
-	doc  [2]uint32 // where the document lies
+	key  [2]uint32 // the position of the value's key in data
+	doc  [2]uint32 // the position of the document
 	next int32     // the next place with the same key, or -1
 	last int32     // of the first place with a key: the last one
 }
@@ -43,9 +43,9 @@ type hashEntry struct {
 // placeBytes is what a place and its part of slots cost.
 const placeBytes = 48
 
-// hashJoin answers for d from the collection in memory. ok is false if it cannot:
-// before that pays, where the collection does not fit, for values that equality alone
-// does not decide, and for a pipeline that does more than join.
+// hashJoin joins d with the collection in memory. ok is false if it cannot: before that
+// pays off, if the collection does not fit, for values that need more than equality,
+// and for a pipeline that does more than join.
 func (j *joining) hashJoin(ctx context.Context, d bson.Doc) (it Iterator, ok bool, err error) {
 	l := j.l
 	if j.opened++; j.opened <= hashAfter || j.noHashJoin || l.local == nil || l.let != nil || len(l.from.Pipeline.Stages) != l.from.joinAt {
@@ -68,8 +68,7 @@ func (j *joining) hashJoin(ctx context.Context, d bson.Doc) (it Iterator, ok boo
 	return j.table.find(values[0], l), true, nil
 }
 
-// hashable reports whether all that equals v, and nothing that does not, has its
-// key.
+// hashable reports whether exactly the values that equal v have its key.
 func hashable(v bson.Value) bool {
 	switch v.Type {
 	case bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal, bson.TypeString, bson.TypeSymbol,
@@ -123,7 +122,7 @@ func (j *joining) hash(ctx context.Context, foreign []string) error {
 	}
 }
 
-// slot returns where the key at hand has, or would have, its slot.
+// slot returns the slot of the current key.
 func (t *hashTable) slot(hash uint64) (at int, found bool) {
 	mask := len(t.slots) - 1
 	for at = int(hash) & mask; t.slots[at] != 0; at = (at + 1) & mask {
@@ -135,7 +134,7 @@ func (t *hashTable) slot(hash uint64) (at int, found bool) {
 	return at, false
 }
 
-// add enters a document under a value; one that it has twice counts once.
+// add adds a document under a value, once for a repeated one.
 func (t *hashTable) add(v bson.Value, doc [2]uint32, coll bson.Collator) {
 	if 2*len(t.places) >= len(t.slots) {
 		t.grow()
@@ -192,7 +191,7 @@ func (t *hashTable) find(v bson.Value, l *Lookup) Iterator {
 	return m
 }
 
-// hashMatches delivers the documents of a chain of places.
+// hashMatches returns the documents of a chain.
 type hashMatches struct {
 	t  *hashTable
 	at int32 // the next place, or -1

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxJoined bounds what a $lookup joins to one document, in bytes
+	// maxJoined bounds the documents that a $lookup joins to one document, in bytes
 	// (internalLookupStageIntermediateDocumentMaxSizeBytes).
 	maxJoined = 100 << 20
 	// maxCached bounds the kept results of a sub-pipeline that does not depend on
@@ -78,8 +78,8 @@ func parseLookup(arg bson.Value, p *parsing) (Stage, error) {
 	return l, nil
 }
 
-// lookupFrom reads the namespace of a $lookup; without a collection where the
-// pipeline brings its own documents. Errors: 9, 73 and those of {db, coll}.
+// lookupFrom reads the namespace of a $lookup; it has no collection if the pipeline
+// begins with its own documents. Errors: 9, 73 and those of {db, coll}.
 func (p *parsing) lookupFrom(d bson.Doc) (Namespace, error) {
 	from := d.Lookup("from")
 	ns := Namespace{DB: p.DB}
@@ -110,7 +110,7 @@ func (p *parsing) lookupFrom(d bson.Doc) (Namespace, error) {
 	return ns, mongoerr.New(mongoerr.FailedToParse, "$lookup 'from' field must be a string or an object, but found %s", from.Type)
 }
 
-// parseJoin checks which of the fields go together.
+// parseJoin checks the combination of fields.
 func (l *Lookup) parseJoin(local string, foreign, let, list bson.Value) error {
 	if (local == "") != (l.foreign == "") {
 		return mongoerr.New(mongoerr.FailedToParse, "$lookup requires both or neither of 'localField' and 'foreignField' to be specified")
@@ -137,7 +137,7 @@ func (l *Lookup) parseJoin(local string, foreign, let, list bson.Value) error {
 // maxPathParts bounds the components of a path in a specification.
 const maxPathParts = 200
 
-// splitPath checks a dotted path and takes it apart.
+// splitPath checks and splits a dotted path.
 func splitPath(path string) ([]string, error) {
 	if strings.Count(path, ".") >= maxPathParts {
 		return nil, mongoerr.New(mongoerr.Overflow, "FieldPath is too long")
@@ -169,7 +169,7 @@ func (l *Lookup) Open(in Iterator, r *Run) (Iterator, error) {
 	return &joining{l: l, in: in, r: r, env: &match.Env{Expr: r.Env}, memory: r.Env.Hold()}, nil
 }
 
-// join is the filter that joins a document, or nil.
+// join returns the filter that joins a document, or nil.
 func (l *Lookup) join(d bson.Doc, vars []bson.Value, r *Run) (match.Node, error) {
 	var nodes []match.Node
 	if l.local != nil {
@@ -227,7 +227,7 @@ func valuesAt(dst []bson.Value, v bson.Value, path []string) []bson.Value {
 	return dst
 }
 
-// isIndex reports whether a component of a path is the number of an element.
+// isIndex reports whether a component of a path is an array index.
 func isIndex(s string) bool {
 	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
@@ -237,8 +237,7 @@ func isIndex(s string) bool {
 	return s != "" && (s == "0" || s[0] != '0')
 }
 
-// equalToAny is the filter that path equals one of the values; none stand for
-// null.
+// equalToAny returns the filter that path equals one of the values; no values mean null.
 func equalToAny(path string, values []bson.Value, coll bson.Collator) match.Node {
 	switch len(values) {
 	case 0:
@@ -265,10 +264,10 @@ type joining struct {
 	sub  Iterator
 	at   int64
 	base []byte // of doc, where fields are left out
-	out  []byte // of what was delivered last
+	out  []byte // of the last result
 
 	opened     int        // sub-pipelines
-	table      *hashTable // all that can be joined, or nil
+	table      *hashTable // the hash table, or nil
 	noHashJoin bool       // it would not fit, or changes with time
 
 	memory memory.Holding
@@ -294,7 +293,7 @@ func (j *joining) closeSub() {
 	}
 }
 
-// inside is the pipeline whose results are cached, or it itself.
+// inside returns the pipeline whose results are cached, or the pipeline itself.
 func inside(it Iterator) Iterator {
 	if c, ok := it.(*caching); ok {
 		return c.Iterator
@@ -331,7 +330,7 @@ func (j *joining) Next(ctx context.Context) (bson.Doc, error) {
 		if size += len(f); size > maxJoined {
 			return nil, mongoerr.New(4568, "Total size of documents in %s matching pipeline's $lookup stage exceeds %d bytes", j.l.from.NS.Coll, maxJoined)
 		}
-		// What is written is copied once more into the document.
+		// The results are copied once more into the document.
 		if err := j.memory.Set(j.kept + 2*size); err != nil {
 			return nil, err
 		}
@@ -368,8 +367,7 @@ func (j *joining) open(ctx context.Context, d bson.Doc) (Iterator, error) {
 	return it, err
 }
 
-// caching keeps the results of a sub-pipeline that is the same for every
-// document, as long as they fit.
+// caching caches the results of an uncorrelated sub-pipeline, as long as they fit.
 type caching struct {
 	Iterator
 	j     *joining
@@ -395,7 +393,7 @@ func (c *caching) Next(ctx context.Context) (bson.Doc, error) {
 	return d, err
 }
 
-// unwind delivers a document for each match.
+// unwind returns a document for each match.
 func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 	u := j.l.Unwind
 	for {
@@ -430,7 +428,7 @@ func (j *joining) unwind(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// narrow is d without what nobody reads.
+// narrow returns d without unread fields.
 func (j *joining) narrow(d bson.Doc) bson.Doc {
 	if j.l.keep == nil {
 		return d
@@ -439,7 +437,7 @@ func (j *joining) narrow(d bson.Doc) bson.Doc {
 	return j.base
 }
 
-// emit is the document with v in the place of the joined array.
+// emit returns the document with v in the place of the joined array.
 func (j *joining) emit(v, index bson.Value) bson.Doc {
 	var b bson.Builder
 	b.Reset(j.out[:0])

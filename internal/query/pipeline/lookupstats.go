@@ -15,7 +15,7 @@ type LookupStats struct {
 // countsLookups is a pipeline that knows what it has read.
 type countsLookups interface{ LookupStats() LookupStats }
 
-// addStats adds what a sub-pipeline has read, where somebody asks for it.
+// addStats adds the statistics of a sub-pipeline, if they are collected.
 func (j *joining) addStats(sub Iterator) {
 	l, ok := inside(sub).(countsLookups)
 	if j.r.Stats == nil || !ok {

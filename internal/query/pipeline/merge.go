@@ -76,7 +76,7 @@ func parseMerge(arg bson.Value, p *parsing) (Stage, error) {
 	return m, err
 }
 
-// checkTarget reports whether a name may be written to.
+// checkTarget checks that a namespace may be written to.
 func checkTarget(ns Namespace) error {
 	if ns.DB == "" || strings.ContainsAny(ns.DB, "/\\. \"\x00$") || ns.Coll == "" || ns.Coll[0] == '.' || strings.IndexByte(ns.Coll, 0) >= 0 {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s'", ns)
@@ -227,8 +227,7 @@ func (m *Merge) Open(in Iterator, r *Run) (Iterator, error) {
 	return &writing{in: in, r: r, open: func(ctx context.Context) (Target, error) { return r.World.Merge(ctx, m, r) }}, nil
 }
 
-// writing gives documents to a Target, which is opened with the first look at
-// them.
+// writing passes documents to a Target, which it opens before it reads the first one.
 type writing struct {
 	in   Iterator
 	r    *Run

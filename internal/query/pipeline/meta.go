@@ -10,11 +10,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// checkMeta refuses the metadata of a text search or of a ranking where there
-// is none: error 40218.
+// checkMeta rejects the metadata of a text search or of a ranking if there is none:
+// error 40218.
 func (p *Pipeline) checkMeta() error {
 	var has []string
-	var sort *Sort // the last before the stage
+	var sort *Sort // the last one before the stage
 	for i, s := range p.Stages {
 		switch s := s.(type) {
 		case *RankFusion:

@@ -11,7 +11,7 @@ import (
 const maxMoves = 64
 
 // Optimize returns a pipeline that answers the same and does less: filters and
-// limits move towards the beginning, neighbours join. p stays as it is. (Manual:
+// limits move towards the beginning, neighbours join. p does not change. (Manual:
 // "Aggregation Pipeline Optimization".)
 func (p *Pipeline) Optimize() *Pipeline {
 	list := append([]Stage(nil), p.Stages...)
@@ -24,19 +24,19 @@ func (p *Pipeline) Optimize() *Pipeline {
 		}
 		moves--
 		list = append(list[:i:i], append(out, list[i+2:]...)...)
-		// What moved to the front may move on.
+		// A stage that has moved forward may move further.
 		i = max(i-1, 0)
 	}
 	narrowStages(list)
 	return &Pipeline{list}
 }
 
-// narrowWithin bounds the stages behind one that are looked at for what it may
-// leave out.
+// narrowWithin bounds the later stages that are searched for the fields that a stage
+// may leave out.
 const narrowWithin = 50
 
-// narrowStages finds what the stages that make several documents of one need
-// not copy into each.
+// narrowStages finds the fields that stages which make several documents of one need
+// not copy.
 func narrowStages(list []Stage) {
 	for i, s := range list {
 		rest := list[i+1:]
@@ -69,7 +69,7 @@ func (p *Pipeline) Reads() []string {
 	return expr.FirstNames(paths)
 }
 
-// pair improves two neighbours: it returns what takes their place.
+// pair optimizes two adjacent stages, and returns their replacement.
 func pair(a, b Stage) ([]Stage, bool) {
 	switch b := b.(type) {
 	case *Match:
@@ -89,8 +89,8 @@ func pair(a, b Stage) ([]Stage, bool) {
 	return nil, false
 }
 
-// oneToOne reports whether a stage makes one document of each, in the same order,
-// so that a skip or a limit may come first.
+// oneToOne reports whether a stage makes one document of each, in the same order, so
+// that a skip or a limit may come first.
 func oneToOne(s Stage) bool {
 	switch s := s.(type) {
 	case *Shape:
@@ -124,7 +124,7 @@ func beforeLimit(a Stage, l *Limit) ([]Stage, bool) {
 	return nil, false
 }
 
-// joinUnwind joins an $unwind to the join whose array it unwinds.
+// joinUnwind merges an $unwind into the join whose array it unwinds.
 func joinUnwind(a Stage, u *Unwind) ([]Stage, bool) {
 	fits := func(as []string) bool {
 		path := pathOf(as)
@@ -147,7 +147,7 @@ func joinUnwind(a Stage, u *Unwind) ([]Stage, bool) {
 	return nil, false
 }
 
-// beforeMatch moves a filter, or the part of it that may, in front of a.
+// beforeMatch moves a filter, or the movable part of it, before a.
 func beforeMatch(a Stage, m *Match) ([]Stage, bool) {
 	root := m.Filter.Root()
 	switch a := a.(type) {
@@ -183,7 +183,7 @@ func beforeMatch(a Stage, m *Match) ([]Stage, bool) {
 	return out, true
 }
 
-// intoUnion filters both sides of a union by themselves.
+// intoUnion moves a filter into both sides of a union.
 func intoUnion(u *UnionWith, m *Match) ([]Stage, bool) {
 	if match.DependsOn(m.Filter.Root()).Random {
 		return nil, false
@@ -193,8 +193,8 @@ func intoUnion(u *UnionWith, m *Match) ([]Stage, bool) {
 	return []Stage{m, &UnionWith{arg: u.arg, from: &from}}, true
 }
 
-// passes returns what moves a predicate in front of a stage, with the paths
-// that it has there; nil if nothing may.
+// passes returns a function that moves a predicate before a stage, with the paths that
+// it has there; nil if none may.
 func passes(s Stage) func(match.Node) (match.Node, bool) {
 	switch s := s.(type) {
 	case *Shape:

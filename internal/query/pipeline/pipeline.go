@@ -29,7 +29,7 @@ type Options struct {
 	// Namespaces knows the other collections; nil takes all names as they are.
 	Namespaces Namespaces
 
-	inside  string // the stage that the pipeline is an argument of, or ""
+	inside  string // the stage that contains the pipeline, or ""
 	inFacet bool   // there is a $facet around it
 	depth   int    // of sub-pipelines
 	above   int
@@ -58,8 +58,8 @@ func Parse(list []bson.Value, opts *Options) (*Pipeline, error) {
 	return p, faults.Err("pipeline")
 }
 
-// parse parses, and tells what constant expressions fail with, which is found
-// out only when the pipeline is optimized.
+// parse parses a pipeline, and returns the error of constant expressions, which is
+// found when the pipeline is optimized.
 func parse(list []bson.Value, opts *Options) (*Pipeline, *expr.Faults, error) {
 	o := opts.with(nil)
 	faults := &expr.Faults{}
@@ -106,15 +106,15 @@ func parseStages(list []bson.Value, o *Options) (*Pipeline, error) {
 	return p, nil
 }
 
-// reducing is the options of an expression that the server reduces while it
-// parses, so that what fails in it is an error of the parse.
+// reducing returns the options of an expression that mongod reduces while it parses, so
+// that its failure is a parse error.
 func (p *parsing) reducing() *expr.Options {
 	o := *p.Expr
 	o.Faults = nil
 	return &o
 }
 
-// flatten puts the stages that a stage stands for in its place.
+// flatten replaces a stage by those that it expands to.
 func (p *Pipeline) flatten() {
 	var flat []Stage
 	for _, s := range p.Stages {
@@ -139,8 +139,7 @@ func parseStage(d bson.Doc, i int, opts *Options) (Stage, error) {
 	return parse(arg, &parsing{Options: opts, name: name, index: i})
 }
 
-// checkSource demands that a pipeline without a collection has a source of its
-// own.
+// checkSource requires that a pipeline without a collection has a source of its own.
 func (p *Pipeline) checkSource(opts *Options) error {
 	if p.HasSource() || !opts.Collectionless || opts.inside == "$facet" {
 		return nil
@@ -187,7 +186,7 @@ func (p *Pipeline) Serialize() []bson.Doc {
 	return out
 }
 
-// mapped runs a function over each document; a nil result leaves it out.
+// mapped runs a function over each document; a nil result drops it.
 type mapped struct {
 	in Iterator
 	r  *Run
@@ -224,5 +223,5 @@ func (l *List) Next(context.Context) (bson.Doc, error) {
 	return d, nil
 }
 
-// Close lets go of the documents.
+// Close releases the documents.
 func (l *List) Close() { l.Docs = nil }

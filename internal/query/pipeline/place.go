@@ -4,7 +4,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// place says where a stage may stand. The zero place is everywhere.
+// place says at which positions a stage is allowed. The zero place is everywhere.
 type place struct {
 	first, last bool
 	// noFacet, noLookup and noUnion keep a stage out of the pipelines inside
@@ -12,7 +12,7 @@ type place struct {
 	noFacet, noLookup, noUnion bool
 }
 
-// places are those of the stages that may not stand everywhere.
+// places has the stages that are not allowed everywhere.
 var places = map[string]place{
 	"$out":                         {last: true, noFacet: true, noLookup: true, noUnion: true},
 	"$merge":                       {last: true, noFacet: true, noLookup: true, noUnion: true},
@@ -40,7 +40,7 @@ var places = map[string]place{
 	"$changeStreamSplitLargeEvent": {last: true, noFacet: true, noLookup: true, noUnion: true},
 }
 
-// checkPlaces reports whether every stage stands where it may. Errors: 40600,
+// checkPlaces checks that every stage is at an allowed position. Errors: 40600,
 // 51047 and 31441 for stages inside others, 40602 and 40601 for those that must
 // come first or last.
 func (p *Pipeline) checkPlaces(opts *Options) error {

@@ -17,7 +17,7 @@ type Head struct {
 }
 
 // Split takes off the front of the pipeline what a query can answer, $match,
-// $sort, and $limit and $skip, and returns what is left.
+// $sort, and $limit and $skip, and returns the rest.
 func (p *Pipeline) Split() (Head, *Pipeline) {
 	var h Head
 	rest := p.Stages
@@ -41,8 +41,9 @@ func (p *Pipeline) Split() (Head, *Pipeline) {
 	return h, &Pipeline{h.window(rest)}
 }
 
-// window takes off the limits and skips at the front. A skip counts before a
-// limit in a query, and so comes off behind one only where something is left.
+// window removes the limits and skips at the front. A query applies skip before limit,
+// so a skip after a limit reduces that limit, and is only removed if some of it is
+// left.
 func (h *Head) window(rest []Stage) []Stage {
 	for len(rest) > 0 {
 		switch s := rest[0].(type) {

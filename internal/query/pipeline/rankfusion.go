@@ -17,7 +17,7 @@ import (
 const (
 	// rankConstant is the k of reciprocal rank fusion.
 	rankConstant = 60
-	// maxFused bounds the documents that a $rankFusion holds, in bytes.
+	// maxFused bounds the documents of a $rankFusion in memory, in bytes.
 	maxFused = 100 << 20
 )
 
@@ -35,7 +35,7 @@ type ranking struct {
 	weight float64
 	from   *Foreign
 	first  *Pipeline       // the same over the documents of the pipeline
-	sort   sortkey.Pattern // what equal ranks have in common; empty: nothing
+	sort   sortkey.Pattern // the sort key of equal ranks; empty for none
 }
 
 func parseRankFusion(arg bson.Value, p *parsing) (Stage, error) {
@@ -134,7 +134,7 @@ func (p *parsing) ranking(name string, v bson.Value) (*ranking, error) {
 	return r, r.check(list)
 }
 
-// selects reports whether a stage selects or orders documents, and nothing more.
+// selects reports whether a stage only selects or sorts documents.
 func selects(stage bson.Doc) bool {
 	switch name, arg := stage.First(); name {
 	case "$match", "$limit", "$skip", "$sort", "$sample", "$search", "$vectorSearch", "$rankFusion", "$scoreFusion":
@@ -149,7 +149,7 @@ func errSelects(pipeline, stage string) error {
 	return mongoerr.New(9191103, "$rankFusion input pipeline '%s' has a stage that modifies the documents, or that is not allowed: %s", pipeline, stage)
 }
 
-// check demands that a ranking orders the documents.
+// check requires that a ranking sorts the documents.
 func (r *ranking) check(list []bson.Value) error {
 	ranked := false
 	for _, e := range list {

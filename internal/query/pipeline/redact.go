@@ -34,8 +34,8 @@ func (s *Redact) Open(in Iterator, r *Run) (Iterator, error) {
 	return &mapped{in, r, func(d bson.Doc) (bson.Doc, error) { return s.document(r.Env, d, d) }}, nil
 }
 
-// document is what is left of d, a part of root or root itself; nil for
-// nothing.
+// document returns the redacted d, which is a part of root or root itself; nil if it is
+// pruned.
 func (s *Redact) document(env *expr.Env, root, d bson.Doc) (bson.Doc, error) {
 	env.WithRoot(root).SetVar(s.slot, bson.Document(d))
 	v, err := s.decide.Eval(env)
@@ -62,7 +62,7 @@ func (s *Redact) document(env *expr.Env, root, d bson.Doc) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// value is what is left of a value, Missing for nothing.
+// value returns the redacted value, Missing if it is pruned.
 func (s *Redact) value(env *expr.Env, root bson.Doc, v bson.Value) (bson.Value, error) {
 	switch v.Type {
 	case bson.TypeDocument:

@@ -11,8 +11,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// windowVar is the variable through which the outputs of a row reach the
-// projection that puts them into the document.
+// windowVar is the variable that passes the outputs of a row to the projection that
+// adds them to the document.
 const windowVar = "setWindowFieldsOutputs"
 
 // SetWindowFields is {$setWindowFields: {partitionBy, sortBy, output}}.
@@ -85,10 +85,10 @@ func parseSetWindowFields(arg bson.Value, p *parsing) (Stage, error) {
 	return s, s.prepare(p)
 }
 
-// outputPaths are the paths of outputs, and what lies around them.
+// outputPaths are the paths of outputs, and their parents.
 type outputPaths struct{ named, around map[string]bool }
 
-// add refuses a path that is one of the others, lies in one or around one.
+// add rejects a path that equals another one, or contains it or is contained in it.
 func (o *outputPaths) add(path string) error {
 	if o.named[path] || o.around[path] {
 		return errWindowPaths
@@ -130,8 +130,8 @@ func (s *SetWindowFields) parseSort(v bson.Value, p *parsing) (err error) {
 	return nil
 }
 
-// parseBy reads the expression to partition by. One that is constant makes no
-// partitions; its value is returned.
+// parseBy reads the expression to partition by. A constant one makes no partitions; its
+// value is returned.
 func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) (bson.Value, error) {
 	if v.IsMissing() {
 		return bson.Value{}, nil
@@ -147,8 +147,7 @@ func (s *SetWindowFields) parseBy(v bson.Value, p *parsing) (bson.Value, error) 
 	return v, nil
 }
 
-// prepare makes the projection that puts the outputs into a document: it adds
-// them as $addFields does.
+// prepare makes the projection that adds the outputs to a document, like $addFields.
 func (s *SetWindowFields) prepare(p *parsing) (err error) {
 	if len(s.Outputs) == 0 {
 		return nil
@@ -230,8 +229,8 @@ func (o *WindowOutput) parseFunction(name string, arg bson.Value, spec bson.Doc,
 	return err
 }
 
-// windowArgument returns the argument `window` and refuses what else stands
-// beside the function.
+// windowArgument returns the argument `window` and rejects other fields next to the
+// function.
 func windowArgument(name string, spec bson.Doc) (window bson.Value, err error) {
 	for it := spec.Iter(); it.Next(); {
 		switch {
@@ -250,7 +249,7 @@ func windowArgument(name string, spec bson.Doc) (window bson.Value, err error) {
 	return window, nil
 }
 
-// deps adds what the expressions read. The documents go on whole.
+// deps adds the paths that the expressions read. The documents are passed on whole.
 func (s *SetWindowFields) deps(d *expr.Deps) {
 	add := func(list ...expr.Expr) {
 		for _, e := range list {

@@ -11,7 +11,7 @@ type Bounds struct {
 	// Range says that the bounds are distances in the field of the sort, not
 	// numbers of documents.
 	Range        bool
-	Unit         string // of the distances, where the field is a date
+	Unit         string // of the distances, if the field is a date
 	Lower, Upper Bound
 	at           expr.Expr // the field of the sort, for Range
 }
@@ -27,7 +27,7 @@ var (
 	runningBounds = Bounds{Lower: Bound{Unbounded: true}}
 )
 
-// distance is the bound as a number.
+// distance returns the bound as a number.
 func (b Bound) distance() bson.Value {
 	if b.By.IsMissing() {
 		return bson.Int32(0)
@@ -41,13 +41,12 @@ func (b Bound) documents() int {
 	return int(max(min(n, maxWindow), -maxWindow))
 }
 
-// maxWindow is the distance that a larger one counts as: no partition has more
-// documents.
+// maxWindow caps the distance: no partition has more documents.
 const maxWindow = 1 << 40
 
 // parseBounds parses a window: {documents: [lower, upper]} or {range: [lower,
 // upper], unit}. Errors: FailedToParse for its form, 5339900 for bounds in the
-// wrong order, 5339901, 5339902 and 8947401 for a sort that does not fit.
+// wrong order, 5339901, 5339902 and 8947401 for an unsuitable sort.
 func parseBounds(v bson.Value, order expr.WindowOrder, p *parsing) (Bounds, error) {
 	var documents, rng, unit bson.Value
 	for it := v.Doc().Iter(); it.Next(); {
@@ -149,13 +148,13 @@ func (b *Bounds) parse(name string, v bson.Value, p *parsing, check func(bson.Va
 	return nil
 }
 
-// isInt32 reports whether v is a whole number that an int holds.
+// isInt32 reports whether v is an integer that fits into an int.
 func isInt32(v bson.Value) bool {
 	n, ok := bson.ExactInt64(v)
 	return ok && n == int64(int32(n))
 }
 
-// parseBound reads a keyword, or a constant expression that check lets pass.
+// parseBound reads a keyword, or a constant expression that check accepts.
 func parseBound(v bson.Value, p *parsing, check func(bson.Value) error) (Bound, error) {
 	switch {
 	case v.Type == bson.TypeString && v.Str() == "unbounded":

@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// windowFill is {$linearFill: expression}: nulls between two numbers lie on the
-// line through them.
+// windowFill is {$linearFill: expression}: nulls between two numbers are interpolated
+// linearly.
 type windowFill struct {
 	input, at expr.Expr // at: the field of the sort
 }
@@ -36,8 +36,8 @@ type filling struct {
 	env       *expr.Env
 	next      int
 	left      knot // the last number before the current document
-	right     knot // the first number behind the nulls, once it has been looked for
-	rightAt   int  // where it stands
+	right     knot // the first number after the nulls, once it has been searched
+	rightAt   int  // its position
 	exhausted bool // there is none
 	last      bson.Value
 }
@@ -56,8 +56,7 @@ func (f *filling) knot(d bson.Doc) (k knot, err error) {
 	return k, err
 }
 
-// check demands a number, or nothing, at a place behind the last one and of its
-// kind.
+// check requires a number or no value, at a place after the last one and of its type.
 func (f *filling) check(k knot) error {
 	if err := expr.CheckFill(k.y); err != nil {
 		return err

@@ -9,12 +9,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// windowFunction computes one output over a partition, for document after
-// document.
+// windowFunction computes one output over a partition, document by document.
 type windowFunction interface {
 	// at returns the output for document i; calls are in order from 0.
 	at(ctx context.Context, i int) (bson.Value, error)
-	// needs is the first document that calls after the last one read.
+	// needs returns the first document that later calls will read.
 	needs() int
 	// size is an estimate of the bytes held.
 	size() int
@@ -42,11 +41,11 @@ type window struct {
 	b    Bounds
 	p    *partition
 	env  *expr.Env
-	next int // documents before it have been passed by the upper bound
+	next int // documents before it are within the upper bound
 }
 
-// within reports whether document j lies within the upper bound for document i,
-// and returns it; nil behind the end of the partition.
+// within reports whether document j is within the upper bound for document i, and
+// returns it; nil after the end of the partition.
 func (w *window) within(ctx context.Context, i, j int, at bson.Value) (bson.Doc, bool, error) {
 	if w.b.counts(w.b.Upper) && j > i+w.b.Upper.documents() {
 		return nil, false, nil
@@ -66,7 +65,7 @@ func (w *window) within(ctx context.Context, i, j int, at bson.Value) (bson.Doc,
 	return d, bson.Compare(x, limit) <= 0, err
 }
 
-// place is the value that the range of document i starts from.
+// place returns the value from which the range of document i is measured.
 func (w *window) place(ctx context.Context, i int) (bson.Value, error) {
 	if !w.b.Range {
 		return bson.Value{}, nil
@@ -96,14 +95,14 @@ func typeName(v bson.Value) string {
 	return v.Type.String()
 }
 
-// counts reports whether a bound is a number of documents: that of a range is
-// where it is the current document, without those of the same place.
+// counts reports whether a bound is a number of documents. In a range that is only so
+// for the current document, excluding those at the same place.
 func (b *Bounds) counts(bound Bound) bool {
 	return !bound.Unbounded && (!b.Range || bound.By.IsMissing())
 }
 
-// limit is where a bound of the range around a place lies. Numbers are added as
-// decimals, which shows only in what a document at the bound belongs to.
+// limit returns the value of a range's bound around a place. Numbers are added as
+// decimals, which matters only for documents exactly at the bound.
 func (b *Bounds) limit(env *expr.Env, at bson.Value, bound Bound) (bson.Value, error) {
 	by := bound.distance()
 	if b.Unit == "" {
@@ -112,7 +111,7 @@ func (b *Bounds) limit(env *expr.Env, at bson.Value, bound Bound) (bson.Value, e
 	n, _ := bson.ExactInt64(by)
 	ms, ok := expr.AddUnits(at.Date(), b.Unit, n)
 	if !ok {
-		// The bound lies behind all dates.
+		// The bound is after all dates.
 		ms = math.MaxInt64
 		if n < 0 {
 			ms = math.MinInt64
@@ -121,7 +120,7 @@ func (b *Bounds) limit(env *expr.Env, at bson.Value, bound Bound) (bson.Value, e
 	return bson.Date(ms), nil
 }
 
-// growing is a window that starts with the partition.
+// growing is a window that starts at the start of the partition.
 type growing struct {
 	window
 	acc    expr.Accumulator
@@ -167,7 +166,7 @@ func orNull(v bson.Value) bson.Value {
 	return v
 }
 
-// sliding is a window that documents leave.
+// sliding is a window with a lower bound.
 type sliding struct {
 	window
 	acc   expr.Sliding
@@ -210,7 +209,7 @@ func (s *sliding) at(ctx context.Context, i int) (bson.Value, error) {
 	return orNull(v), err
 }
 
-// before reports whether document j, d, lies before the lower bound for i.
+// before reports whether document j, d, is before the lower bound for i.
 func (s *sliding) before(i, j int, d bson.Doc, at bson.Value) (bool, error) {
 	if s.b.counts(s.b.Lower) {
 		return j < i+s.b.Lower.documents(), nil
@@ -223,7 +222,7 @@ func (s *sliding) before(i, j int, d bson.Doc, at bson.Value) (bool, error) {
 	return bson.Compare(x, limit) < 0, err
 }
 
-// leave lets those go that lie before the lower bound.
+// leave removes the documents before the lower bound.
 func (s *sliding) leave(ctx context.Context, i int, at bson.Value) error {
 	for ; s.first < s.next; s.first++ {
 		var d bson.Doc

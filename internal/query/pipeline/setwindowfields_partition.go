@@ -12,13 +12,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
-// partitions gives out the documents of a $setWindowFields, one partition after
-// the other, each in the order of the sort.
+// partitions returns the documents of a $setWindowFields, one partition after the
+// other, each in the order of the sort.
 type partitions struct {
 	s      *SetWindowFields
 	in     Iterator
 	r      *Run
-	sorter *extsort.Sorter // nil: the documents come as they are, as one partition
+	sorter *extsort.Sorter // nil: one partition, in input order
 	loaded bool
 	ahead  extsort.Row // the next document, if there is one
 	has    bool
@@ -33,7 +33,7 @@ func newPartitions(s *SetWindowFields, in Iterator, r *Run) *partitions {
 	return p
 }
 
-// Close gives back what the documents take.
+// Close releases the documents.
 func (p *partitions) Close() {
 	p.in.Close()
 	if p.sorter != nil {
@@ -125,15 +125,15 @@ func (p *partitions) open(ctx context.Context) (*partition, error) {
 	return &partition{from: p, docs: docs}, nil
 }
 
-// partition is the one being read. Documents are read as they are asked for,
-// and kept until they are released.
+// partition is the current partition. Documents are read on demand, and kept until they
+// are released.
 type partition struct {
 	from *partitions
 	docs *extsort.List
 	done bool // all have been read
 }
 
-// at returns document i, nil behind the last.
+// at returns document i, nil after the last.
 func (p *partition) at(ctx context.Context, i int) (bson.Doc, error) {
 	for p.docs.Len() <= i {
 		if p.done {

@@ -51,13 +51,14 @@ func (s *StageStats) Windowed() *Windowed {
 	return nil
 }
 
-// windowedCopies is how often an output is in memory until it is in its document.
+// windowedCopies is the number of copies of an output in memory until it is in its
+// document.
 const windowedCopies = 3
 
-// windowedBytes is what a function takes besides what it gathers.
+// windowedBytes is the fixed memory of a function.
 const windowedBytes = 64
 
-// note keeps the peaks.
+// note updates the peaks.
 func (u *Windowed) note(docs *extsort.List, functions []windowFunction) {
 	total := int64(docs.Bytes())
 	for i, f := range functions {
@@ -69,7 +70,7 @@ func (u *Windowed) note(docs *extsort.List, functions []windowFunction) {
 	u.Spilled = u.Spilled || docs.Spilled()
 }
 
-// Close gives back what the partition takes.
+// Close releases the partition.
 func (w *windowing) Close() {
 	w.rows.Close()
 	if w.current != nil {
@@ -100,7 +101,7 @@ func (w *windowing) Next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// enter begins the next partition.
+// enter starts the next partition.
 func (w *windowing) enter(ctx context.Context) (done bool, err error) {
 	if w.current, err = w.rows.open(ctx); err != nil || w.current == nil {
 		return true, err

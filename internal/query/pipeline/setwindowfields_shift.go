@@ -8,8 +8,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// windowShift is {$shift: {output, by, default}}: the output of the document
-// that stands by places further on.
+// windowShift is {$shift: {output, by, default}}: the output of the document by
+// positions away.
 type windowShift struct {
 	output    expr.Expr
 	by        int

@@ -54,8 +54,8 @@ func (p *Pipeline) SplitForShards() Parts {
 	return Parts{Shard: p, Merge: &Pipeline{}}
 }
 
-// narrowed is the shards' part where the merger does the rest: it sends only
-// the fields that the rest reads, where these are known.
+// narrowed returns the shards' part, which sends only the fields that the router's part
+// reads, if these are known.
 func narrowed(before, rest []Stage) *Pipeline {
 	paths, whole := (&Pipeline{rest}).Needs()
 	if whole || len(paths) == 0 {
@@ -76,17 +76,16 @@ func narrowed(before, rest []Stage) *Pipeline {
 	p := &parsing{Options: &Options{Expr: &expr.Options{}}, name: "$project"}
 	s, err := parseShape(bson.Document(b.Finish()), p)
 	if err != nil {
-		return &Pipeline{before} // a path that no projection may name
+		return &Pipeline{before} // a path that is not allowed in a projection
 	}
 	return &Pipeline{append(before, s)}
 }
 
-// combiners are the accumulators that join the partial results of an
-// accumulator.
+// combiners maps accumulators to those that combine their partial results.
 var combiners = map[string]string{"$sum": "$sum", "$min": "$min", "$max": "$max", "$first": "$first", "$last": "$last"}
 
-// halves divides a group: each shard groups its documents, and the merger
-// groups the groups. ok is false if an accumulator cannot be divided.
+// halves splits a group: each shard groups its documents, and the router groups the
+// groups. ok is false if an accumulator cannot be split.
 func (g *Group) halves() (partial Stage, final []Stage, ok bool) {
 	merge := new(bson.Builder).String("_id", "$_id")
 	for _, f := range g.Fields {
@@ -103,7 +102,7 @@ func (g *Group) halves() (partial Stage, final []Stage, ok bool) {
 	return g, []Stage{b}, true
 }
 
-// halves divides a count: the shards count, the merger adds up.
+// halves splits a count: the shards count, the router sums up.
 func (c *Count) halves() (partial Stage, final []Stage) {
 	sum := new(bson.Builder).Null("_id").OpenDoc(c.Field).String("$sum", "$"+c.Field).Close().Finish()
 	p := &parsing{Options: &Options{Expr: &expr.Options{}}, name: "$group"}

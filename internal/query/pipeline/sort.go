@@ -96,7 +96,7 @@ func (s *sorting) load(ctx context.Context) error {
 	}
 }
 
-// withKey adds the sort key of d to what is known about it.
+// withKey adds the sort key of d to its metadata.
 func (s *sorting) withKey(about, d bson.Doc) (bson.Doc, error) {
 	v, err := s.keys.Values(d)
 	if err != nil {

@@ -16,7 +16,7 @@ type field struct {
 	null     bool // null is an error of type, not absence
 }
 
-// The types of numbers, where any will do.
+// The numeric types, for fields that accept any of them.
 var numberTypes = []bson.Type{bson.TypeDouble, bson.TypeInt32, bson.TypeInt64, bson.TypeDecimal}
 
 func stringField(name string) field { return field{name: name, types: []bson.Type{bson.TypeString}} }
@@ -28,8 +28,8 @@ func anyField(name string) field    { return field{name: name} }
 func (f field) must() field    { f.required = true; return f }
 func (f field) notNull() field { f.null = true; return f }
 
-// readSpec checks a document by its declaration, as the server's IDL does, and
-// returns its values in the order of the fields; absent ones are Missing.
+// readSpec checks a document by its declaration, like mongod's IDL, and returns its
+// values in the order of the fields; absent ones are Missing.
 // at is what messages call the document: "$lookup", "$out.timeseries". Errors:
 // 40415, 40413, 14, 40414.
 func readSpec(at string, d bson.Doc, fields ...field) ([]bson.Value, error) {

@@ -33,7 +33,7 @@ type Iterator interface {
 	// Next returns the next document, valid until the following call; nil at the
 	// end.
 	Next(ctx context.Context) (bson.Doc, error)
-	// Close gives back what the iterator holds. It may be called at any time,
+	// Close releases the resources of the iterator. It may be called at any time,
 	// and more than once.
 	Close()
 }
@@ -52,15 +52,15 @@ type Run struct {
 	Meta bson.Doc
 	// Stats, if not nil, gets a StageStats for each stage that is opened.
 	Stats *[]*StageStats
-	// Inside counts what the pipelines of stages have looked at, which share it;
-	// nil if nobody counts.
+	// Inside counts what the pipelines of stages have examined, which share it;
+	// nil without counting.
 	Inside *Examined
 
 	ticks int
 	open  []resting // pipelines of stages that are under way
 }
 
-// Examined is how many keys and documents were looked at.
+// Examined is how many keys and documents were examined.
 type Examined struct{ keys, docs atomic.Int64 }
 
 // Add counts further ones.
@@ -79,7 +79,7 @@ func (e *Examined) Counts() (keys, docs int64) {
 	return e.keys.Load(), e.docs.Load()
 }
 
-// resting is a running pipeline that can let go of the store until it goes on.
+// resting is a running pipeline that can release the store until it continues.
 type resting interface {
 	Park() error
 	Unpark(ctx context.Context) error
@@ -105,7 +105,7 @@ func (r *Run) leave(it Iterator) {
 	}
 }
 
-// Park makes the pipelines that stages read let go of the store until Unpark.
+// Park makes the pipelines that stages read release the store until Unpark.
 func (r *Run) Park() error {
 	for _, p := range r.open {
 		if err := p.Park(); err != nil {

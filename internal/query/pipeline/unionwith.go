@@ -104,7 +104,7 @@ func (u *union) Close() {
 	u.closeOther()
 }
 
-// closeOther lets go of the other pipeline: stages above may be busy for long
+// closeOther closes the other pipeline: stages above may be busy for long
 // with what they have of it, while its collection is dropped.
 func (u *union) closeOther() {
 	if u.other != nil {

@@ -152,7 +152,7 @@ func at(d bson.Doc, path []string) bson.Value {
 	return v
 }
 
-// narrow is d without what nobody reads.
+// narrow returns d without unread fields.
 func (w *unwinding) narrow(d bson.Doc) bson.Doc {
 	if w.u.keep == nil {
 		return d

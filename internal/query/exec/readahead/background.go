@@ -30,7 +30,7 @@ const (
 var errStopped = errors.New("readahead: the reader has stopped")
 
 // Background reads the entries of a scan in a goroutine, while its owner reads the
-// documents of earlier entries. Until Stop or Close, nobody else uses the scan.
+// documents of earlier entries. Until Stop or Close, the scan must not be used otherwise.
 type Background struct {
 	scan      Scan
 	rows      int64       // to read; -1: all
@@ -161,7 +161,7 @@ func (s *Background) Stop() {
 	}
 }
 
-// Close ends the goroutine, and gives back the memory of all batches, that of b, which
+// Close ends the goroutine, and releases the memory of all batches, that of b, which
 // is the one at hand, among them.
 func (s *Background) Close(b *Batch) {
 	s.Stop()

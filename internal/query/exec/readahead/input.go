@@ -145,7 +145,7 @@ func (s *Input) fill(ctx context.Context, block []byte) ([]byte, error) {
 	return block, nil
 }
 
-// Stop ends the goroutine, so that nobody else reads the cursor. What it has read
+// Stop ends the goroutine, so that the caller may read the cursor. What it has read
 // is lost.
 func (s *Input) Stop() {
 	if s.full == nil || s.over {

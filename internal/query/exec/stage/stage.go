@@ -67,7 +67,7 @@ type Stage interface {
 	Stats() *Stats
 	// Inputs are the stages below.
 	Inputs() []Stage
-	// Close gives back what the stage holds, and closes its inputs.
+	// Close releases the resources of the stage, and closes its inputs.
 	Close() error
 }
 
