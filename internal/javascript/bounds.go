@@ -22,25 +22,24 @@ const (
 	maxMatch = 2 * time.Second
 )
 
-// withheld are globals of the engine that a function does not get: what makes
-// large things at once, or chains that the engine follows by recursion.
+// withheld has globals of the engine that functions do not get: those that allocate
+// much at once, or make chains that the engine follows by recursion.
 var withheld = []string{
 	"Proxy", "BigInt", "BigInt64Array", "BigUint64Array", "ArrayBuffer", "SharedArrayBuffer", "DataView", "Int8Array", "Uint8Array",
 	"Uint8ClampedArray", "Int16Array", "Uint16Array", "Int32Array", "Uint32Array", "Float32Array", "Float64Array",
 }
 
 func init() {
-	// The engine takes a search that ran out of time for one without a match, so
-	// boundSearch asks the time. Package pcre gives each of its expressions a limit of
-	// its own.
+	// The engine treats a search that timed out as one without a match, so boundSearch
+	// checks the time. Package pcre gives each of its expressions a limit of its own.
 	regexp2.DefaultMatchTimeout = maxMatch
 }
 
-// measure says how much a call of a built-in function would do.
+// measure estimates the work of a call of a built-in function.
 type measure func(goja.FunctionCall) (size, limit int64)
 
-// bound replaces the built-in functions by which one instruction does more than
-// can be stopped.
+// bound replaces the built-in functions in which one instruction does more work than
+// can be interrupted.
 func (c *scope) bound() {
 	for _, name := range withheld {
 		c.rejectOn(c.vm.GlobalObject().Delete(name))
@@ -166,7 +165,7 @@ func (c *scope) prototype(class string) *goja.Object {
 	return c.vm.Get(class).ToObject(c.vm).Get("prototype").ToObject(c.vm)
 }
 
-// limit replaces a method by one that refuses where it would do too much.
+// limit replaces a method by one that fails if it would do too much.
 func (c *scope) limit(o *goja.Object, name string, m measure) {
 	if method, ok := nativeOf(o.Get(name)); ok {
 		c.function(o, name, c.limited(name, method, m))
@@ -211,14 +210,14 @@ func (c *scope) limited(name string, method func(goja.FunctionCall) goja.Value, 
 	}
 }
 
-// poll ends a call that was stopped, which only JavaScript itself notices.
+// poll ends a call that was interrupted, which only JavaScript code notices.
 func (c *scope) poll() {
 	if _, err := c.vm.RunString("0"); err != nil {
 		c.rethrow(err)
 	}
 }
 
-// boundSearch makes a search of a regular expression that took too long an error.
+// boundSearch returns an error from a regular expression search that took too long.
 func (c *scope) boundSearch(re *goja.Object) {
 	for _, name := range []string{"exec", "test"} {
 		if search, ok := nativeOf(re.Get(name)); ok {
@@ -266,8 +265,8 @@ func (c *scope) boundJSON() {
 	})
 }
 
-// boundCompilation puts the bounds of a text before eval and the constructors of
-// functions. eval sees no local variables any more.
+// boundCompilation checks texts for eval and the constructors of functions. eval no
+// longer sees local variables.
 func (c *scope) boundCompilation() {
 	c.helper("eval", func(args arguments) goja.Value {
 		text, ok := args.at(0).(goja.String)
@@ -309,8 +308,8 @@ func (c *scope) boundConstructor(kind string, prototype *goja.Object) {
 		if len(texts) == 0 {
 			return o
 		}
-		// What is wrong with the texts the engine has said. Its function is compiled
-		// without what compileProgram adds.
+		// The engine has reported errors in the texts. Its function is compiled without
+		// the additions of compileProgram.
 		body := len(texts) - 1
 		program, err := compileProgram("(" + kind + " anonymous(" + strings.Join(texts[:body], ",") + "\n) {\n" + texts[body] + "\n})")
 		c.rejectOn(err)

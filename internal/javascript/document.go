@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// document is a BSON document as an object. A field is decoded when it is first
-// asked for; what was asked for or changed is kept in touched. It is a
+// document is a BSON document as an object. A field is decoded when it is first read;
+// read and changed fields are kept in touched. It is a
 // goja.DynamicObject.
 type document struct {
 	scope      *scope
@@ -16,10 +16,10 @@ type document struct {
 	generation uint64
 	lasting    bool // doc is the scope's own
 	touched    []touched
-	at         map[string]int // of touched, where it is long
+	at         map[string]int // index of touched, if that is long
 }
 
-// touched is a field that was asked for, set or deleted.
+// touched is a field that was read, set or deleted.
 type touched struct {
 	name     string
 	original bson.Value // Missing if the document has none
@@ -28,7 +28,7 @@ type touched struct {
 	gone     bool
 }
 
-// manyTouched is from how many touched fields on they are found through a map.
+// manyTouched is the number of touched fields from which on a map is used.
 const manyTouched = 8
 
 // document makes an object of a document that does not change during the call.
@@ -42,7 +42,7 @@ func (c *scope) newDocument(d bson.Doc, lasting bool) *goja.Object {
 	return o
 }
 
-// check throws where the document was lent for a call that is over.
+// check throws if the document was valid only for an earlier call.
 func (d *document) check() {
 	if !d.lasting && d.generation != d.scope.generation {
 		d.scope.throw(mongoerr.New(mongoerr.BadValue, "Attempt to access an invalidated BSON Object in JS scope"))

@@ -40,8 +40,8 @@ type Engine struct {
 
 	mu struct {
 		sync.Mutex
-		// The cache forgets by generations: what has not been asked for while young
-		// filled up goes with old.
+		// The cache evicts by generations: programs that were not used while young
+		// filled up are dropped with old.
 		young, old map[string]*Function
 	}
 }
@@ -93,7 +93,7 @@ func (e *Engine) keep(text string, f *Function) {
 	}
 }
 
-// enter waits for a place among the calls that run.
+// enter waits for one of maxRunning places.
 func (e *Engine) enter(ctx context.Context) error {
 	select {
 	case e.running <- struct{}{}:

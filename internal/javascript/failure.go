@@ -46,8 +46,8 @@ func (c *scope) failure(err error) error {
 
 func failed(text string) error { return mongoerr.New(mongoerr.JSInterpreterFailure, "%s", text) }
 
-// describe is the text of a thrown value, and whether it is an Error. An Error's
-// text is not asked of its own methods, which could do anything.
+// describe is the text of a thrown value, and whether it is an Error. An Error's text
+// is not computed by its own methods, which could do anything.
 func (c *scope) describe(v goja.Value) (text string, isError bool) {
 	o, ok := v.(*goja.Object)
 	if !ok {
@@ -75,7 +75,7 @@ func printable(v goja.Value) string {
 	return v.String()
 }
 
-// own is a text property of an object, "" if it is no text.
+// own returns a text property of an object, "" if it is not a text.
 func own(o *goja.Object, name string) string {
 	if s, ok := o.Get(name).(goja.String); ok {
 		return s.String()
@@ -109,8 +109,7 @@ func trace(stack []goja.StackFrame) string {
 // throw throws err as a JavaScript error.
 func (c *scope) throw(err error) { panic(c.vm.NewGoError(err)) }
 
-// reject throws the error of an argument that a constructor or a helper does not
-// take.
+// reject throws the error of an invalid argument of a constructor or a helper.
 func (c *scope) reject(format string, args ...any) {
 	c.throw(mongoerr.New(mongoerr.BadValue, "Error: "+format, args...))
 }

@@ -25,8 +25,8 @@ func (c *scope) values(vs []bson.Value) []goja.Value {
 }
 
 // readIn makes a JavaScript value. Numbers other than long and decimal are
-// numbers, code is a function, undefined is null; what JavaScript lacks is a
-// boxed value. It throws where code or a pattern does not compile.
+// numbers, code is a function, undefined is null; a type that JavaScript lacks becomes
+// a boxed value. It throws if code or a pattern does not compile.
 func (c *scope) readIn(v bson.Value, lasting bool) goja.Value {
 	switch v.Type {
 	case bson.TypeDouble:
@@ -87,7 +87,7 @@ func (c *scope) construct(class goja.Value, args ...goja.Value) *goja.Object {
 	return o
 }
 
-// rethrow throws what a call into the runtime ended with.
+// rethrow throws the error of a call into the runtime.
 func (c *scope) rethrow(err error) {
 	if ex, ok := err.(*goja.Exception); ok {
 		panic(ex)

@@ -11,7 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// maxCalls is how deep calls may lie in each other.
+// maxCalls is how deep calls may be nested.
 const maxCalls = 1000
 
 // scope is a runtime with its globals.
@@ -21,12 +21,12 @@ type scope struct {
 	types     types
 	functions map[*Function]goja.Callable
 	emits     *emits
-	stored    bool  // the stored functions are there
+	stored    bool  // the stored functions are defined
 	nested    int   // built-in functions that run inside each other
 	broken    bool  // a call was stopped halfway; the runtime is unusable
 	unseen    int64 // bytes allocated since the last check of the heap
 
-	// generation counts calls: documents of an earlier one are gone.
+	// generation counts calls: documents of an earlier call are invalid.
 	generation uint64
 	watch      watch
 }
@@ -110,8 +110,8 @@ func (c *scope) result(v goja.Value) (result bson.Value, err error) {
 	return result, err
 }
 
-// run runs calls within the bounds of time and memory and makes errors of what
-// ends them.
+// run runs calls within the bounds of time and memory, and returns why they ended as an
+// error.
 func (c *scope) run(ctx context.Context, calls func(*scope) error) (err error) {
 	if ctx == nil {
 		ctx = context.Background()
@@ -133,7 +133,7 @@ func (c *scope) run(ctx context.Context, calls func(*scope) error) (err error) {
 	return thrown
 }
 
-// guard makes an error of what ends the calls, a panic too.
+// guard converts the end of the calls to an error, also a panic.
 func (c *scope) guard(calls func(*scope) error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {

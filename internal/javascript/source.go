@@ -24,9 +24,8 @@ const (
 	maxColons    = 1000     // each may end a label, and the parser reports a label that is there twice once for each pair
 )
 
-// checkText refuses a text that would be expensive to compile. It looks at
-// characters only: what stands in strings and comments counts, so that no
-// quoting hides anything.
+// checkText rejects a text that would be expensive to compile. It only counts
+// characters, including those in strings and comments, so that quoting hides nothing.
 func checkText(text string) error {
 	if len(text) > maxText {
 		return syntaxError("the text is longer than %d bytes", maxText)
@@ -93,7 +92,7 @@ func compileProgram(text string) (program *goja.Program, err error) {
 }
 
 // checkFunction checks the arguments of a constructor of functions: parameters,
-// and the body last. What is wrong with them besides is the constructor's to say.
+// and the body last. The constructor reports other errors in them.
 func checkFunction(texts []string) error {
 	if len(texts) == 0 {
 		return nil
@@ -110,12 +109,11 @@ func checkFunction(texts []string) error {
 	return checkTree(reflect.ValueOf(tree))
 }
 
-// fileType is the type of the text in a tree, which is no part of it.
+// fileType is the type of the file in a syntax tree, which is skipped.
 var fileType = reflect.TypeFor[*file.File]()
 
-// checkTree refuses what the engine cannot bound when it runs: integers of any
-// size, one operation on which may take all time and memory, and yield*, which it
-// follows by recursion.
+// checkTree rejects what the engine cannot bound at run time: BigInts, one operation on
+// which may take all time and memory, and yield*, which it follows by recursion.
 func checkTree(v reflect.Value) error {
 	switch v.Kind() {
 	case reflect.Interface:

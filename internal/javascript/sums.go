@@ -22,7 +22,7 @@ var expressionType = reflect.TypeFor[ast.Expression]()
 
 // countSums puts a call of sumName around each expression of a tree that may make
 // a long string: sums, += and templates. Two copies of a string take one
-// instruction, and a few of them all memory, before the watch comes by.
+// instruction, and a few of them all memory, before the watch checks.
 func countSums(v reflect.Value) {
 	switch v.Kind() {
 	case reflect.Interface:

@@ -27,9 +27,8 @@ var (
 	errOutOfMemory = mongoerr.New(mongoerr.JSInterpreterFailure, "Out of memory")
 )
 
-// watch stops the calls of a scope when their time or memory is over. Two things
-// wake it: the end of the context, and a timer that goes on for as long as its
-// ticks find calls running.
+// watch stops the calls of a scope at their limits of time and memory. Two things wake
+// it: the end of the context, and a timer that runs while calls run.
 type watch struct {
 	scope *scope
 	// stopped says that the runtime was interrupted.
@@ -49,7 +48,7 @@ type watch struct {
 		started time.Time
 		timer   *time.Timer
 		ticking bool
-		cause   error // why the runtime was stopped; it is not used again
+		cause   error // why the runtime was stopped; it is not reused
 	}
 }
 
@@ -88,7 +87,7 @@ func (w *watch) begin(ctx context.Context) {
 	}
 }
 
-// end ends the watch over a call, and says why the runtime was stopped.
+// end ends the watch of a call, and returns why the runtime was stopped.
 func (w *watch) end() error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -97,13 +96,13 @@ func (w *watch) end() error {
 	return w.mu.cause
 }
 
-// callMemory is what a call that runs for long takes of the budget, in bytes,
-// beside what it makes grow.
+// callMemory is the memory that a long call takes from the budget, in bytes, in addition
+// to the growth of the heap.
 const callMemory = 4 << 20
 
-// takeMemory takes from the budget what the call is likely to hold: goja does not
-// tell, so it is its share of what the heap has grown by since its turn began and
-// others have not taken. Three times that: a value may double before the next tick.
+// takeMemory takes the estimated memory of the call from the budget. goja does not report
+// it, so it is the call's share of the heap's growth since its turn began that others
+// have not taken, times three, as a value may double before the next tick.
 //
 // REQUIRES: w.mu is held.
 func (w *watch) takeMemory(heap heapSize) error {
@@ -144,7 +143,7 @@ func (w *watch) giveBack() {
 	}
 }
 
-// others is what of the budget is not held by calls.
+// others returns the part of the budget that is not held by calls.
 func (e *Engine) others() int64 {
 	if e.options.Budget == nil {
 		return 0
@@ -185,7 +184,7 @@ func (w *watch) stop(cause error) {
 	}
 }
 
-// tick looks after the call that runs, and comes again while there is one.
+// tick checks the running call, and reschedules itself while there is one.
 func (w *watch) tick() {
 	heap := readHeap()
 	w.mu.Lock()
@@ -201,7 +200,7 @@ func (w *watch) tick() {
 	w.mu.timer.Reset(watchInterval)
 }
 
-// look is for the call itself, which has made much: it does not wait for a tick.
+// look is a check by the call itself after many allocations, without waiting for a tick.
 func (w *watch) look() {
 	heap := readHeap()
 	w.mu.Lock()
@@ -211,8 +210,8 @@ func (w *watch) look() {
 	}
 }
 
-// bound stops the call where the heap has grown too much, or the budget has
-// nothing for it. REQUIRES: w.mu is held.
+// bound stops the call if the heap has grown too much, or the budget has no memory left.
+// REQUIRES: w.mu is held.
 func (w *watch) bound(heap heapSize) {
 	invariant.Held(&w.mu, "javascript: the lock of the watch is held")
 	if w.scope.engine.tooMuch(w.mu.heap, heap) {
@@ -225,7 +224,7 @@ func (w *watch) bound(heap heapSize) {
 
 // heapSize is the size of the process's heap in bytes.
 type heapSize struct {
-	objects int64 // live ones, and dead ones not yet found to be dead
+	objects int64 // live objects, and garbage that is not collected yet
 	live    int64 // at the end of the last collection
 }
 

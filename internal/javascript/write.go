@@ -88,7 +88,7 @@ func (w *writer) value(name string, v goja.Value, original bson.Value, depth int
 	return nil
 }
 
-// number writes a double, or the int that the field was where it can be one.
+// number writes a double, or an int if the field was one and the value fits.
 func (w *writer) number(name string, f float64, original bson.Value) {
 	if original.Type == bson.TypeInt32 && f == float64(int32(f)) {
 		w.b.Int32(name, int32(f))
@@ -139,8 +139,8 @@ func (w *writer) object(name string, o *goja.Object, original bson.Value, depth 
 	return nil
 }
 
-// document writes a document that was read: the fields that were not touched by
-// their bytes.
+// document writes a document that was read; fields that were not touched are copied as
+// bytes.
 func (w *writer) document(name string, d *document, depth int) error {
 	d.check()
 	if !d.changed() {

@@ -43,10 +43,10 @@ type walker struct {
 	kind    Kind
 	env     *expr.Env
 	root    bson.Doc
-	element int // what the positional operator picks, or noElement
+	element int // the element of the positional operator, or noElement
 }
 
-// place is what matters of the way to a value.
+// place describes the path to a value.
 type place struct {
 	positional bool // the positional operator has met no array yet
 	nested     bool // inside an array in an array, where $slice does not reach
@@ -86,8 +86,8 @@ func seal(dst []byte, start int) ([]byte, error) {
 	return dst, nil
 }
 
-// doc appends what node n makes of document d: first its own fields in their
-// order, then what the node computes and d does not have.
+// doc appends the projection of document d by node n: first d's fields in their order,
+// then computed fields that d does not have.
 func (w *walker) doc(dst []byte, n *node, d bson.Doc, at place) ([]byte, error) {
 	start := len(dst)
 	dst = open(dst)
@@ -127,7 +127,7 @@ func (w *walker) doc(dst []byte, n *node, d bson.Doc, at place) ([]byte, error) 
 	return seal(dst, start)
 }
 
-// field appends what becomes of a field that the document has.
+// field appends the projection of a field of the document.
 func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *bson.NumberSet, i int) ([]byte, error) {
 	switch f.do {
 	case keep:
@@ -146,8 +146,8 @@ func (w *walker) field(dst []byte, f *field, v bson.Value, at place, done *bson.
 	return dst, nil
 }
 
-// additions appends what is computed and not yet there, in the order of the
-// specification.
+// additions appends the computed fields that the document does not have, in the order
+// of the specification.
 func (w *walker) additions(dst []byte, n *node, done *bson.NumberSet) ([]byte, error) {
 	var err error
 	for i, f := range n.fields {
@@ -198,7 +198,7 @@ func appendOnly(dst []byte, k key, v bson.Value) ([]byte, error) {
 	return seal(appendElement(open(dst), key{index: 0}, v), start)
 }
 
-// kept appends a field that stays, an array possibly shortened.
+// kept appends a kept field, whose array may be shortened.
 func (w *walker) kept(dst []byte, f *field, v bson.Value, at place) ([]byte, error) {
 	k := named(f.name)
 	if v.Type != bson.TypeArray {
@@ -239,9 +239,9 @@ var (
 		"positional operator '.$' element mismatch")
 )
 
-// value appends what node n makes of a value that it goes into: documents, and
-// those in arrays, however deep. Other values become a document of what the
-// node computes; where it computes nothing an inclusion drops them.
+// value appends the projection of a value by node n: of documents, and of those in
+// arrays at any depth. Other values become a document of the computed fields; without
+// any, an inclusion drops them.
 func (w *walker) value(dst []byte, k key, n *node, v bson.Value, at place) ([]byte, error) {
 	switch {
 	case v.Type == bson.TypeDocument:
@@ -264,8 +264,7 @@ func (w *walker) value(dst []byte, k key, n *node, v bson.Value, at place) ([]by
 	return appendElement(dst, k, v), nil
 }
 
-// elements appends what becomes of the elements of an array, and says how many
-// there are.
+// elements appends the projections of an array's elements, and returns their number.
 func (w *walker) elements(dst []byte, n *node, a bson.Doc, at place) (out []byte, count int, err error) {
 	for it := a.Iter(); it.Next(); {
 		inner := at
@@ -281,8 +280,7 @@ func (w *walker) elements(dst []byte, n *node, a bson.Doc, at place) (out []byte
 	return dst, count, nil
 }
 
-// positionalArray appends the array with the one element that the positional
-// operator picks among those that are left.
+// positionalArray appends the array with only the element of the positional operator.
 func (w *walker) positionalArray(dst []byte, k key, n *node, a bson.Doc) ([]byte, error) {
 	if w.element == noElement {
 		return dst, errNoElement
@@ -295,8 +293,7 @@ func (w *walker) positionalArray(dst []byte, k key, n *node, a bson.Doc) ([]byte
 	if dst, err = seal(dst, mark); err != nil {
 		return dst, err
 	}
-	// The elements are built behind mark and the one that stays is then moved
-	// to its place.
+	// The elements are built after mark, and the kept one is then moved to mark.
 	e := bson.Doc(dst[mark:]).Lookup(bson.Index(w.element)).Clone()
 	if e.IsMissing() {
 		return dst, errElementMismatch

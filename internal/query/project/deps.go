@@ -44,7 +44,7 @@ func (n *node) exprs(add func(expr.Expr)) {
 	}
 }
 
-// deps adds what an inclusion needs to see of a document. A value computed
+// deps adds the paths that an inclusion reads. A value computed
 // inside an array needs the array's shape, and so the path that leads to it.
 func (n *node) deps(d *expr.Deps, prefix string) {
 	for _, f := range n.fields {

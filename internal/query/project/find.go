@@ -45,7 +45,7 @@ func positionalFilter(opts *Options) (*match.Filter, error) {
 
 func isPositional(name string) bool { return strings.HasSuffix(name, ".$") }
 
-// positionalAllowed refuses the positional operator where it cannot stand.
+// positionalAllowed rejects the positional operator at invalid positions.
 func (p *parser) positionalAllowed(name string, v bson.Value) error {
 	if strings.Contains(name, ".$.") {
 		return mongoerr.New(mongoerr.Code(31394),
@@ -122,7 +122,7 @@ func (p *parser) sliceExpression(prefix, name string, arg bson.Value, notFind *m
 		return mongoerr.New(mongoerr.Code(28724), "First argument to $slice must be an array, but is of type: %s", first.Type)
 	}
 	err := p.expression(prefix, name, "$slice", arg)
-	if !mongoerr.Is(err, 28667) { // what constants come to is found out later
+	if !mongoerr.Is(err, 28667) { // constants are evaluated later
 		return err
 	}
 	return mongoerr.Under(err, fmt.Sprintf("Invalid $slice syntax. The given syntax %s did not match the find() syntax because :: %s: %s :: "+

@@ -89,7 +89,7 @@ func (p *parser) decide() {
 	}
 }
 
-// settle makes the projection one of kind. It reports whether it can be.
+// settle sets the kind of the projection. It reports whether that is consistent.
 func (p *parser) settle(kind Kind) bool {
 	if p.decided {
 		return p.kind == kind
@@ -98,8 +98,7 @@ func (p *parser) settle(kind Kind) bool {
 	return true
 }
 
-// element parses one field; prefix is the path of the object it stands in,
-// with a dot behind it.
+// element parses one field; prefix is the path of its object, followed by a dot.
 func (p *parser) element(prefix, name string, v bson.Value) error {
 	if err := p.positionalAllowed(name, v); err != nil {
 		return err

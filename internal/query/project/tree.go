@@ -12,7 +12,7 @@ import (
 // compared one by one.
 const linearFields = 8
 
-// action says what becomes of a field that the tree names.
+// action is the action on a field of the tree.
 type action uint8
 
 const (
@@ -23,7 +23,7 @@ const (
 	descend        // a document, or an array of documents, with a node of its own
 )
 
-// field is one name in a node and what becomes of it.
+// field is one name in a node and its action.
 type field struct {
 	name   string
 	do     action
@@ -45,7 +45,7 @@ type node struct {
 	descends bool
 }
 
-// find returns the place of a name in fields, or -1.
+// find returns the index of a name in fields, or -1.
 func (n *node) find(name string) int {
 	if n.index != nil {
 		if i, ok := n.index[name]; ok {
@@ -85,8 +85,8 @@ func (n *node) child(name string) *node {
 	return f.sub
 }
 
-// add puts a leaf at a dotted path below n. Two paths of which one leads to or
-// through the other are refused.
+// add puts a leaf at a dotted path below n. It rejects two paths if one is a prefix of
+// the other.
 func (n *node) add(path string, leaf field) error {
 	rest := path
 	for {

@@ -70,9 +70,8 @@ func lookup(n *node, kids []child, name string) int {
 	return findChild(kids, name)
 }
 
-// document appends what the update makes of a document: its fields in their
-// order, then the fields that are new in the order of the tree. f leads to the
-// document and is nil for the outermost.
+// document appends the updated document: its fields in their order, then new fields in
+// the order of the tree. f leads to the document and is nil for the outermost.
 func (c *Context) document(dst []byte, n *node, d bson.Doc, f *frame) ([]byte, error) {
 	kids, err := c.children(n, f)
 	if err != nil {
@@ -111,8 +110,8 @@ func (c *Context) document(dst []byte, n *node, d bson.Doc, f *frame) ([]byte, e
 	return seal(dst, start)
 }
 
-// array appends what the update makes of an array whose elements it names by
-// number. Elements behind the end are made, with nulls in between.
+// array appends an updated array whose elements are named by index. Elements after the
+// end are created, with nulls in between.
 func (c *Context) array(dst []byte, n *node, a bson.Doc, f *frame) ([]byte, error) {
 	kids, err := c.children(n, f)
 	if err != nil {
@@ -154,7 +153,7 @@ func (c *Context) array(dst []byte, n *node, a bson.Doc, f *frame) ([]byte, erro
 	return seal(dst, start)
 }
 
-// elementChild finds the child that names the element at a place.
+// elementChild finds the child for the element at an index.
 func elementChild(n *node, kids []child, at int) int {
 	if n.positional == nil && n.index != nil {
 		return n.find(bson.Index(at))
@@ -167,8 +166,8 @@ func elementChild(n *node, kids []child, at int) int {
 	return -1
 }
 
-// element makes an element behind the end of an array that has size elements,
-// and returns how many there are then.
+// element creates an element after the end of an array of size elements, and returns
+// the new size.
 func (c *Context) element(dst []byte, k child, size int, f *frame) ([]byte, int, error) {
 	mark := len(dst)
 	if k.index-size <= maxPadding {
@@ -190,8 +189,8 @@ func (c *Context) element(dst []byte, k child, size int, f *frame) ([]byte, int,
 	return dst, k.index + 1, nil
 }
 
-// existing appends what becomes of an element that is there: at is the frame of
-// the element itself.
+// existing appends the update of an existing element: at is the frame of the element
+// itself.
 func (c *Context) existing(dst []byte, n *node, at frame, inArray bool) ([]byte, error) {
 	if n.leaf != nil {
 		return c.change(dst, n.leaf, at, inArray)
@@ -218,7 +217,7 @@ func (c *Context) existing(dst []byte, n *node, at frame, inArray bool) ([]byte,
 	return append(dst, at.v.Data...), nil
 }
 
-// change appends what an operator makes of an element that is there.
+// change appends the result of an operator on an existing element.
 func (c *Context) change(dst []byte, l *leaf, at frame, inArray bool) ([]byte, error) {
 	if l.insertOnly && !c.Insert {
 		return append(appendKey(dst, at.v.Type, at.name), at.v.Data...), nil
@@ -256,7 +255,7 @@ func (c *Context) change(dst []byte, l *leaf, at frame, inArray bool) ([]byte, e
 	return dst, c.written(l, t)
 }
 
-// written checks the place of a value that was written.
+// written checks the path of a written value.
 func (c *Context) written(l *leaf, t bson.Type) error {
 	if t == bson.TypeDocument || t == bson.TypeArray {
 		c.deep = true
@@ -267,8 +266,8 @@ func (c *Context) written(l *leaf, t bson.Type) error {
 	return nil
 }
 
-// missing appends what a part of the tree makes where there is nothing yet: at
-// is the frame of the element to be. It may append nothing.
+// missing appends the result of a part of the tree for a missing element: at is the
+// frame of the new element. It may append nothing.
 func (c *Context) missing(dst []byte, n *node, at frame) ([]byte, error) {
 	if n.leaf != nil {
 		return c.create(dst, n.leaf, at)
@@ -324,9 +323,8 @@ func (c *Context) create(dst []byte, l *leaf, at frame) ([]byte, error) {
 	return dst, c.written(l, t)
 }
 
-// blocked is the answer to a path that leads on from a value that has no such
-// part: name is the part, f the value. Operators that only remove may let it
-// pass.
+// blocked returns the error of a path through a value that has no fields: name is the
+// next part, f the value. Operators that only remove may ignore it.
 func (c *Context) blocked(n *node, name string, f *frame) error {
 	if l := n.leaf; l != nil {
 		switch r, isRename := l.op.(*renameTo); {
@@ -358,8 +356,7 @@ func (c *Context) blocked(n *node, name string, f *frame) error {
 	return nil
 }
 
-// filtered appends what the update makes of an array whose elements it chooses
-// by array filters.
+// filtered appends an updated array whose elements are selected by array filters.
 func (c *Context) filtered(dst []byte, n *node, f *frame) ([]byte, error) {
 	if f.v.Type != bson.TypeArray {
 		return dst, mongoerr.New(mongoerr.BadValue, "Cannot apply array updates to non-array element %s", elementText(f.name, f.v))

@@ -8,11 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// forbidden are the operators that neither array filters nor the conditions of
-// $pull may have.
+// forbidden has the operators that are not allowed in array filters and in conditions
+// of $pull.
 const forbidden = match.AllFeatures
 
-// matchOptions are those of the statement, without what is forbidden.
+// matchOptions returns the options of the statement, without the forbidden operators.
 func (o *Options) matchOptions() *match.Options {
 	m := match.Options{Collator: o.Collator}
 	if o.Match != nil {
@@ -41,7 +41,7 @@ func (a *arrayFilters) get(id string) *match.Filter {
 	return nil
 }
 
-// use notes that a path has an identifier.
+// use records that a path has an identifier.
 func (a *arrayFilters) use(id, path string) error {
 	if id == "" {
 		return nil
@@ -88,8 +88,8 @@ func parseArrayFilters(opts *Options) (a arrayFilters, err error) {
 	return a, nil
 }
 
-// filterIdentifier is the first name of every path in a filter, which has to be
-// one and the same; empty if the filter has no path.
+// filterIdentifier returns the first name of the paths in a filter, which must all be
+// the same; empty if the filter has no path.
 func filterIdentifier(d bson.Doc) (string, error) {
 	id := ""
 	if err := addIdentifier(d, &id); err != nil {

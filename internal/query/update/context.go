@@ -33,7 +33,7 @@ type Context struct {
 	doc     bson.Doc
 	changed bool
 	deep    bool         // something was written that may nest too deeply
-	renamed []bson.Value // what each $rename moves; Missing if it moves nothing
+	renamed []bson.Value // the value that each $rename moves; Missing if none
 }
 
 // tick is one of many steps on one document, between which an operation may end.
@@ -84,15 +84,15 @@ func (c *Context) id() string {
 // elementText is a field as the server's messages print one: a: 1.
 func elementText(name string, v bson.Value) string { return name + ": " + v.String() }
 
-// frame is one step of the way from the document to the value at hand. v is
-// Missing for a step that the document does not have.
+// frame is one step of the path from the document to the current value. v is Missing
+// for a step that the document does not have.
 type frame struct {
 	up   *frame
 	name string
 	v    bson.Value
 }
 
-// path is the dotted path to a frame, with name behind it unless it is empty.
+// path returns the dotted path to a frame, followed by name unless that is empty.
 func (f *frame) path(name string) string {
 	var parts []string
 	if name != "" {
@@ -111,7 +111,7 @@ func (f *frame) path(name string) string {
 	return b.String()
 }
 
-// existing is the innermost frame that the document has, or nil.
+// existing returns the innermost frame that the document has, or nil.
 func (f *frame) existing() *frame {
 	for f != nil && f.v.IsMissing() {
 		f = f.up

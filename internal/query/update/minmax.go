@@ -2,8 +2,8 @@ package update
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// extreme is $min (sign -1) and $max (sign 1): the value takes the old one's
-// place where it is on the other side of it in the order of all values.
+// extreme is $min (sign -1) and $max (sign 1): the value replaces the old one if it is
+// less (greater) in the order of all values.
 type extreme struct {
 	value bson.Value
 	sign  int

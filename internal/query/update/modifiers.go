@@ -10,13 +10,13 @@ import (
 // operator changes one value. Operators are immutable.
 type operator interface {
 	// apply appends to dst the payload of the field's new value and returns its
-	// type: old's own where nothing changes, Missing if the field goes. old is
-	// Missing if there is no such field, which only operators that create
-	// fields see.
+	// type: old's own if nothing changes, Missing to remove the field. old is Missing
+	// if there is no such field, with which only operators that create fields are
+	// called.
 	apply(c *Context, dst []byte, field string, old bson.Value) (out []byte, t bson.Type, err error)
 }
 
-// modifier is what an operator's name stands for.
+// modifier is an update operator.
 type modifier struct {
 	// parse reads the argument for one field.
 	parse      func(field string, arg bson.Value, opts *Options) (operator, error)
@@ -48,7 +48,7 @@ type modifiers struct {
 	root       node
 	renames    []rename
 	positional bool // some path has a positional $
-	grows      int  // what the new values may add to a document, in bytes
+	grows      int  // upper bound of the growth by new values, in bytes
 }
 
 // parsing holds the state of parsing one document of update operators.

@@ -9,8 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/project"
 )
 
-// pipeline is an update by aggregation stages, each of which makes one document
-// of one document.
+// pipeline is an update by aggregation stages, each of which converts one document to
+// one document.
 type pipeline struct {
 	stages    []*project.Projection
 	firstSlot int // of the constants
@@ -56,8 +56,8 @@ func parsePipeline(stages bson.Doc, opts *Options) (*pipeline, error) {
 	return p, nil
 }
 
-// filling makes a $fill by values the $addFields that it stands for; one by
-// methods needs other documents and has no place in an update.
+// filling converts a $fill by values to an $addFields; one by methods needs other
+// documents and is not allowed in an update.
 func filling(arg bson.Value) (name string, fields bson.Value, err error) {
 	if arg.Type != bson.TypeDocument || arg.Doc().Lookup("output").Type != bson.TypeDocument {
 		return "", arg, mongoerr.New(mongoerr.FailedToParse, "The $fill stage specification must be an object with an 'output' object, found %s", arg)
@@ -69,7 +69,7 @@ func filling(arg bson.Value) (name string, fields bson.Value, err error) {
 	return "$addFields", bson.Document(values), err
 }
 
-// stage takes a stage apart.
+// stage splits a stage into name and argument.
 func stage(v bson.Value) (name string, arg bson.Value, err error) {
 	if v.Type != bson.TypeDocument {
 		return "", arg, mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
@@ -100,7 +100,7 @@ func CheckStages(u bson.Value) error {
 	return nil
 }
 
-// otherStages are the stages that exist but not in an update.
+// otherStages has the stages that are not allowed in an update.
 var otherStages = map[string]bool{
 	"$bucket": true, "$bucketAuto": true, "$changeStream": true, "$changeStreamSplitLargeEvent": true, "$collStats": true, "$expiryStats": true,
 	"$count": true, "$currentOp": true, "$densify": true, "$documents": true, "$facet": true, "$fill": true, "$geoNear": true,

@@ -7,12 +7,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// push is $push: it puts values into an array, then sorts and cuts it.
+// push is $push: it inserts values into an array, then sorts and slices it.
 type push struct {
 	values   []bson.Value
 	position int64 // from the front, negative from the end; past the end appends
 	sort     *elementSort
-	slice    int64 // elements that stay: the first, or where negative the last
+	slice    int64 // number of elements to keep: the first or, if negative, the last
 	sliced   bool
 }
 
@@ -84,7 +84,7 @@ func (p *push) apply(c *Context, dst []byte, field string, old bson.Value) ([]by
 	return w.finish()
 }
 
-// rearranged is what an array becomes by way of $position, $sort and $slice.
+// rearranged returns the array after $position, $sort and $slice.
 func (p *push) rearranged(old []bson.Value) []bson.Value {
 	at := p.position
 	if at < 0 {

@@ -82,7 +82,7 @@ func sign(c int, descending bool) int {
 	return c
 }
 
-// of is what lies at the key's path, or null. An element that is no document
+// of returns the value at the key's path, or null. An element that is not a document
 // has no fields.
 func (k sortKey) of(v bson.Value) bson.Value {
 	if v.Type != bson.TypeDocument {

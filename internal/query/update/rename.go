@@ -7,8 +7,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// rename is one field of a $rename. In the tree it has a leaf at either end:
-// renameFrom takes the value away, renameTo sets it.
+// rename is one field of a $rename. In the tree it has two leaves: renameFrom removes
+// the value, renameTo sets it.
 type rename struct {
 	from  string
 	parts []string
@@ -57,7 +57,7 @@ func (p *parsing) rename(from string, arg bson.Value) error {
 	return p.add(leaf{op: &renameTo{number, to}, path: to, creates: true}, target)
 }
 
-// resolve finds what each rename moves.
+// resolve finds the value that each rename moves.
 func (c *Context) resolve(renames []rename) error {
 	if len(renames) == 0 {
 		return nil
@@ -125,7 +125,7 @@ func (r *renameTo) apply(c *Context, dst []byte, _ string, old bson.Value) ([]by
 	return append(dst, v.Data...), v.Type, nil
 }
 
-// checkTarget refuses to move a value into an array; f is the innermost value
+// checkTarget rejects moving a value into an array; f is the innermost value
 // around the target.
 func (r *renameTo) checkTarget(c *Context, f *frame) error {
 	if c.renamed[r.number].IsMissing() {

@@ -8,10 +8,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// replace puts next in the place of doc, whose _id stays and comes first; where
-// next gives the same number as another type, that type stays, as in mongod.
-// Only where next has the very bytes of doc, _id included, nothing changes.
-// dollars allows names that start with $, which only a pipeline may produce.
+// replace replaces doc by next. doc's _id is kept and comes first; if next has the same
+// number with another type, doc's type is kept, as in mongod. Nothing changes only if
+// next has exactly the bytes of doc, including _id. dollars allows names that start
+// with $, which only a pipeline may produce.
 func (c *Context) replace(doc, next bson.Doc, dollars bool) (bson.Doc, error) {
 	if c.changed = !bytes.Equal(next, doc); !c.changed {
 		return doc, nil

@@ -7,7 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// dollarError refuses a top-level name that starts with $.
+// dollarError rejects a top-level name that starts with $.
 func dollarError(path string) error {
 	name, _, _ := strings.Cut(path, ".")
 	return mongoerr.New(mongoerr.DollarPrefixedFieldName,
@@ -15,12 +15,12 @@ func dollarError(path string) error {
 			"Consider using an aggregation pipeline with $replaceWith.", name, path)
 }
 
-// immutableError refuses to change _id, or what lies below it, at path.
+// immutableError rejects a change of _id, or of a path below it.
 func immutableError(path string) error {
 	return mongoerr.New(mongoerr.ImmutableField, "Performing an update on the path '%s' would modify the immutable field '_id'", path)
 }
 
-// checkID checks that the _id of a new document can be one.
+// checkID checks that the _id of a new document is valid.
 func checkID(d bson.Doc) error {
 	id := d.Lookup("_id")
 	switch id.Type {
@@ -37,8 +37,8 @@ func checkID(d bson.Doc) error {
 	return nil
 }
 
-// sizeError is the error of a document that is too large to be stored. What
-// exceeds even the limit of documents in memory has that limit's error.
+// sizeError is the error of a document that is too large to be stored. A document above
+// even the limit of documents in memory gets that limit's error.
 func sizeError(d bson.Doc, code mongoerr.Code, format string) error {
 	if len(d) > bson.MaxInternalSize {
 		return bson.SizeError(len(d), d)

@@ -20,16 +20,16 @@ const linearChildren = 8
 type node struct {
 	leaf       *leaf
 	children   []child
-	index      map[string]int // of children, where they are many
+	index      map[string]int // of children, if there are many
 	positional *node
 	filters    []filtered
-	first      [1]child // memory of children, where there is one
+	first      [1]child // memory for a single child
 }
 
 // child is a field of a node.
 type child struct {
 	name  string
-	index int // the name as the place in an array, or -1
+	index int // the name as an array index, or -1
 	node  *node
 }
 
@@ -41,7 +41,7 @@ type filtered struct {
 	node       *node
 }
 
-// newLeaf makes the node of a leaf, in one piece.
+// newLeaf makes the node of a leaf, in one allocation.
 func newLeaf(l leaf) *node {
 	m := &struct {
 		node
