@@ -40,7 +40,7 @@ func (c *Collection) ShardKeyIndex() (found *Index) {
 	return found
 }
 
-// decodeSharding reads the part of a descriptor about sharding.
+// decodeSharding reads the sharding part of a descriptor.
 func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
 	if (v.Type == bson.TypeDocument) != sharded {
 		return errors.New("sharding and version do not agree")

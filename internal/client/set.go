@@ -353,8 +353,7 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// rest waits until the watch is to ask again: not before failedPause is over, however
-// many wait for it.
+// rest waits until the next check: at least failedPause, however many callers wait.
 func (m *member) rest(ctx context.Context, pause time.Duration) bool {
 	if !sleep(ctx, min(pause, failedPause)) {
 		return false

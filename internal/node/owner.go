@@ -208,7 +208,7 @@ func movePrimaryInProgress(db string) error {
 	return mongoerr.New(mongoerr.MovePrimaryInProgress, "movePrimary is in progress for the database %s", db)
 }
 
-// shardedView is error 169, by which a router hears what a view is made of.
+// shardedView returns error 169, which contains the definition of the view for the router.
 func (n *Node) shardedView(ns schema.Namespace) error {
 	on, list, collation, err := n.resolveView(ns, nil)
 	if err != nil {

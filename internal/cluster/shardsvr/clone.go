@@ -75,8 +75,8 @@ func (r *request) clone(ctx context.Context) error {
 	return err
 }
 
-// owned answers {_shardsvrOwned, namespaces}: how much the shard owns of each, and whether an
-// index serves its key.
+// owned answers {_shardsvrOwned, namespaces}: how much the shard owns of each collection, and
+// whether an index supports its shard key.
 func (r *request) owned(ctx context.Context) error {
 	list := r.body.Lookup("namespaces")
 	if list.Type != bson.TypeArray {

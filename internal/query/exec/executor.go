@@ -64,7 +64,7 @@ type Query struct {
 	Resume      *Resume
 	ResumeToken bool
 
-	leavesOut bool // the filter lets only pass what the shard owns
+	leavesOut bool // the filter matches only documents that the shard owns
 	// ownedBy, if not nil, is an index by which a count leaves out what the shard does
 	// not own, which is all that the filter leaves out.
 	ownedBy *catalog.Index
