@@ -11,11 +11,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Collections is what the rules ask about collections.
+// Collections answers the rules' questions about collections.
 type Collections interface {
-	// NameOf is the name of the collection of a database with a UUID, "" for none.
+	// NameOf returns the name of the collection with a UUID in a database, "" for none.
 	NameOf(db string, uuid [16]byte) string
-	// View is the collection that a view of op's database reads, and its pipeline.
+	// View returns the collection that a view in op's database reads, and its pipeline.
 	View(op *command.Op, name string) (on string, stages bson.Doc, ok bool)
 }
 
@@ -51,8 +51,8 @@ func (c *Control) MayRun(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// Ended is what is to be called when op, which may run, has run: it may have written to
-// the collections of users and roles. nil for nothing.
+// Ended returns a function to call after op, which may write to the collections of
+// users and roles; nil for none.
 func (c *Control) Ended(op *command.Op) func() {
 	if op.Command.Flags&command.Writes != 0 && op.DB == "admin" {
 		return c.Accounts.Changed
@@ -60,10 +60,10 @@ func (c *Control) Ended(op *command.Op) func() {
 	return nil
 }
 
-// Knows says whether there is a rule for a command; without one nobody may run it.
+// Knows reports whether there is a rule for a command; a command without one is rejected.
 func Knows(name string) bool { return needs[name] != nil }
 
-// Sees says whether the operation's client may know that a collection exists, or for ""
+// Sees reports whether the operation's client may know that a collection exists, or for ""
 // a database: whether it has any privilege on it.
 func Sees(op *command.Op, db, coll string) bool {
 	if !op.Controlled() {

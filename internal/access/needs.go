@@ -12,9 +12,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// needed lists the privileges that an operation requires; none for what every
-// authenticated client may do. It reads what the client sent, and not Op.Args: a router
-// leaves the parsing of most commands to the shards.
+// needed lists the privileges that an operation requires, none if every authenticated
+// client may run it. It reads the request, not Op.Args: a router leaves the parsing of
+// most commands to the shards.
 type needed func(c Collections, op *command.Op) []auth.Need
 
 // needs has the privileges that commands require. A command that is not listed,
@@ -92,9 +92,8 @@ func collectionNeeds(actions ...auth.Action) needed {
 	return func(c Collections, op *command.Op) []auth.Need { return []auth.Need{onTarget(c, op, actions...)} }
 }
 
-// onTarget requires actions on the collection that the operation names. A UUID
-// of no collection in the database requires useUUID, which few have: these
-// learn that there is none.
+// onTarget requires actions on the collection that the operation names. An unknown UUID
+// requires useUUID, which few clients have: they get the error that it does not exist.
 func onTarget(c Collections, op *command.Op, actions ...auth.Action) auth.Need {
 	coll, ok := target(c, op)
 	if !ok {
@@ -103,8 +102,8 @@ func onTarget(c Collections, op *command.Op, actions ...auth.Action) auth.Need {
 	return auth.On(collectionResource(op.DB, coll), actions...)
 }
 
-// target is the name of the collection that the operation names, "" where it names none;
-// not ok where it has a UUID of no collection of the database.
+// target returns the name of the operation's collection, "" for none; ok is false for a
+// UUID that the database does not have.
 func target(c Collections, op *command.Op) (name string, ok bool) {
 	switch _, v := op.Body.First(); v.Type {
 	case bson.TypeString:
@@ -120,7 +119,7 @@ func target(c Collections, op *command.Op) (name string, ok bool) {
 	return "", true
 }
 
-// collectionResource is a collection, or the whole database where it has no name.
+// collectionResource returns a collection or, without a name, the whole database.
 func collectionResource(db, coll string) auth.Resource {
 	if coll == "" {
 		return auth.Database(db)
@@ -134,7 +133,7 @@ func spaceResource(name string) auth.Resource {
 	return collectionResource(db, coll)
 }
 
-// validated adds bypassDocumentValidation, where the command asks for that.
+// validated adds bypassDocumentValidation if the command has that option.
 func validated(f needed) needed {
 	return func(c Collections, op *command.Op) []auth.Need {
 		all := f(c, op)
@@ -230,7 +229,7 @@ func createNeeds(_ Collections, op *command.Op) []auth.Need {
 	return append(one(r, auth.CreateCollection), viewNeeds(op)...)
 }
 
-// viewNeeds requires what the view that the command defines reads.
+// viewNeeds requires the privileges to read what the defined view reads.
 func viewNeeds(op *command.Op) []auth.Need {
 	on := op.Body.Lookup("viewOn")
 	if on.Type != bson.TypeString {
@@ -239,8 +238,8 @@ func viewNeeds(op *command.Op) []auth.Need {
 	return pipelineNeeds(op, on.Str(), within(op.Body.Lookup("pipeline")))
 }
 
-// collModNeeds includes what a view reads once it is changed; what the command
-// does not give stays.
+// collModNeeds includes the privileges for a view after the change; options that the
+// command does not give are kept.
 func collModNeeds(c Collections, op *command.Op) []auth.Need {
 	all := []auth.Need{onTarget(c, op, auth.CollMod)}
 	if !op.Body.Has("viewOn") && !op.Body.Has("pipeline") {

@@ -55,7 +55,8 @@ func settingsNeeds(action auth.Action) needed {
 	return func(Collections, *command.Op) []auth.Need { return one(ofConfig("settings"), action) }
 }
 
-// zoneNeeds requires that the client may shard, or change the documents of zones by hand.
+// zoneNeeds requires enableSharding, or the privilege to change the documents of zones
+// directly.
 func zoneNeeds(byHand ...auth.Need) needed {
 	return func(_ Collections, op *command.Op) []auth.Need {
 		if op.May(auth.On(auth.Cluster, auth.EnableSharding)) {

@@ -15,8 +15,7 @@ func aggregateNeeds(_ Collections, op *command.Op) []auth.Need {
 	return pipelineNeeds(op, coll, within(op.Body.Lookup("pipeline")))
 }
 
-// pipelineNeeds is what an aggregation over a collection, "" for none,
-// requires.
+// pipelineNeeds returns the needs of an aggregation over a collection, "" for none.
 func pipelineNeeds(op *command.Op, coll string, stages bson.Doc) []auth.Need {
 	source := collectionResource(op.DB, coll)
 	var all []auth.Need
@@ -39,7 +38,7 @@ func pipelineNeeds(op *command.Op, coll string, stages bson.Doc) []auth.Need {
 	return all
 }
 
-// sourceNeeds is what a stage requires that reads something other than the
+// sourceNeeds returns the needs of a stage that reads something other than the
 // collection; ok says that it is such a stage.
 func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Doc) (all []auth.Need, ok bool) {
 	switch stage {
@@ -77,8 +76,7 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 	return nil, false
 }
 
-// stageNeeds is what a stage requires on collections other than the pipeline's
-// own.
+// stageNeeds returns the needs of a stage on collections other than the pipeline's own.
 func stageNeeds(op *command.Op, coll, stage string, arg bson.Value) []auth.Need {
 	d := within(arg)
 	switch stage {
@@ -117,7 +115,7 @@ func subStages(op *command.Op, coll string, stages bson.Doc) (all []auth.Need) {
 	return all
 }
 
-// foreign is the collection that a stage names, "coll" or {db, coll}.
+// foreign returns the collection that a stage names, "coll" or {db, coll}.
 func foreign(op *command.Op, v bson.Value) (auth.Resource, bool) {
 	switch v.Type {
 	case bson.TypeString:
@@ -141,8 +139,8 @@ func foreignNeeds(op *command.Op, v bson.Value) []auth.Need {
 	return nil
 }
 
-// subNeeds is what the pipeline inside a stage requires, which reads the
-// collection from, or literal documents.
+// subNeeds returns the needs of a nested pipeline, which reads the collection from, or
+// literal documents.
 func subNeeds(op *command.Op, from, stages bson.Value) []auth.Need {
 	if stages.Type != bson.TypeArray {
 		return nil
@@ -157,7 +155,7 @@ func subNeeds(op *command.Op, from, stages bson.Value) []auth.Need {
 	return pipelineNeeds(op, coll, stages.Doc())
 }
 
-// targetNeeds is what a stage requires that writes to a collection.
+// targetNeeds returns the needs of a stage that writes to a collection.
 func targetNeeds(op *command.Op, v bson.Value, actions ...auth.Action) []auth.Need {
 	r, ok := foreign(op, v)
 	if !ok {
@@ -186,7 +184,7 @@ func mergeNeeds(op *command.Op, arg bson.Value) []auth.Need {
 	return targetNeeds(op, into, actions...)
 }
 
-// explainNeeds is what the explained command requires.
+// explainNeeds returns the needs of the explained command.
 func explainNeeds(c Collections, op *command.Op) []auth.Need {
 	body := within(op.Body.Lookup("explain"))
 	name, _ := body.First()
@@ -205,7 +203,7 @@ func explainNeeds(c Collections, op *command.Op) []auth.Need {
 	return needs[k.Name](c, sub)
 }
 
-// mapReduceNeeds is what a mapReduce reads, and where its results go.
+// mapReduceNeeds returns the needs for a mapReduce's input and output.
 func mapReduceNeeds(c Collections, op *command.Op) []auth.Need {
 	all := []auth.Need{onTarget(c, op, auth.Find)}
 	out := op.Body.Lookup("out")

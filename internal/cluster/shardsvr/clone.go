@@ -27,7 +27,7 @@ func (r *request) sharded() (*catalog.Collection, error) {
 }
 
 // clone answers a recipient: {_shardsvrClone: ns, min, max, after} with documents of the range
-// in the order of each, and where to go on; {…, ids} with those of them that are there;
+// in the order of each, and where to continue; {…, ids} with those that exist;
 // {…, describe: true} with options and indexes.
 func (r *request) clone(ctx context.Context) error {
 	c, err := r.sharded()

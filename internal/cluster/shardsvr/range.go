@@ -16,26 +16,26 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// A range of a collection is walked by an index on the shard key, so it costs what lies in
-// it. Where there is none any more (one that is hashed may be dropped), all of the
-// collection is walked in the order of _id, and what lies elsewhere is left out.
+// A range of a collection is scanned by an index on the shard key, so the cost depends on
+// the range alone. If there is no such index (a hashed one may be dropped), the whole
+// collection is scanned in the order of _id, and documents outside the range are skipped.
 //
-// A walk goes on at a place, on any member and in any later state of the store: {_id} in
+// A walk can be resumed at a place, on any member and in any later snapshot: {_id} in
 // the order of _id, else {key, id}, binary: the key in the index, and, of the documents that
 // have that key, the identity of the last one. Those come in the order of their identities,
-// not of their records: a record may get another key between two requests (windows of
-// expiry), and would be passed over.
+// not of their records: a record's key may change between two requests (windows of expiry),
+// and the document would be missed.
 
-// runEntries and runBytes bound what is remembered of the documents with one key, where
-// their records are in another order than their identities: so many with the lowest
-// identities, for which the others are walked again.
+// runEntries and runBytes bound the buffered documents with one key, if their records are in
+// another order than their identities: those with the lowest identities are buffered, and
+// the others need another walk.
 const (
 	runEntries = 4096
 	runBytes   = 1 << 20
 )
 
-// each calls f with the documents of a range, in an order that stays, those behind a place
-// where that is not missing, until f returns false. at makes the document's place.
+// each calls f with the documents of a range, in a stable order, starting after a place
+// unless that is missing, until f returns false. at makes the document's place.
 func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
 	var id bson.Value
 	w := keyWalk{s: s, coll: c, span: span, f: f}
@@ -74,10 +74,10 @@ type keyWalk struct {
 	scan  *exec.KeyScan
 	run   []entry // of the documents with the key at hand, in the order of identities
 	held  int     // its bytes
-	short bool    // there are more that run does not have
+	short bool    // there are more than fit into run
 }
 
-// all walks to the end, or until f wants no more; walked is false if no index serves.
+// all walks to the end, or until f returns false; walked is false if no index supports the key.
 func (w *keyWalk) all(ctx context.Context) (walked bool, err error) {
 	for again := true; again; {
 		if again, err = w.walk(ctx); err != nil {
@@ -93,7 +93,7 @@ func (w *keyWalk) all(ctx context.Context) (walked bool, err error) {
 // entry is the entry of a document; id is its identity.
 type entry struct{ id, record []byte }
 
-// open opens a scan of the collection as it is; its index is nil if none serves.
+// open opens a scan of the current collection; its index is nil if none supports the key.
 func (w *keyWalk) open() error {
 	for {
 		if w.coll = w.coll.Latest(); w.coll == nil {
@@ -107,7 +107,7 @@ func (w *keyWalk) open() error {
 			from = bytes.Clone(w.key)
 		}
 		w.scan = w.s.exec.ScanKeys(w.coll, w.index, from, w.span.Max.Key)
-		// Else the state of the store may be of a later layout.
+		// Otherwise the snapshot may be of a later layout.
 		if w.coll.Latest() == w.coll {
 			w.ordered = !w.coll.Windowed() && !w.coll.Relaid()
 			return nil
@@ -118,8 +118,8 @@ func (w *keyWalk) open() error {
 	}
 }
 
-// walk passes the documents behind the place to f. again says that it has to be called
-// again, for what it could not remember.
+// walk passes the documents after the place to f. again says that it must be called again
+// for documents that did not fit into the run.
 func (w *keyWalk) walk(ctx context.Context) (again bool, err error) {
 	if err := w.open(); err != nil || w.coll == nil || w.index == nil {
 		return false, err
@@ -173,8 +173,8 @@ func (w *keyWalk) remember(id, record []byte) {
 	}
 }
 
-// flush passes the run of a key on. more is false if f wants no more, again is true where
-// there are more of the key.
+// flush passes the run of a key to f. more is false if f returned false, again is true if
+// the key has more documents.
 func (w *keyWalk) flush(key []byte) (more, again bool, err error) {
 	for _, e := range w.run {
 		if more, err := w.pass(key, e.id, e.record); err != nil || !more {
@@ -186,7 +186,7 @@ func (w *keyWalk) flush(key []byte) (more, again bool, err error) {
 	return true, again, nil
 }
 
-// pass passes a document to f, which reports whether it wants more.
+// pass passes a document to f, and returns its result.
 func (w *keyWalk) pass(key, id, record []byte) (more bool, err error) {
 	err = w.scan.Document(record, func(doc bson.Doc) error {
 		if err := invariant.Require(doc != nil, "shardsvr: an entry in a state of the store has a document"); err != nil {
