@@ -64,10 +64,15 @@ func (n *Node) admit(ctx context.Context, op *command.Op) error {
 	if op.Command.Flags&command.ChecksDatabase != 0 {
 		return n.admitToDatabase(op, writes)
 	}
-	if op.HasUUID || op.Collection == "" {
+	ns := namespace(op)
+	if ns.Coll == "" && op.Command.Name == "aggregate" { // its handler reads the name
+		if _, v := op.Body.First(); v.Type == bson.TypeString {
+			ns.Coll = v.Str()
+		}
+	}
+	if op.HasUUID || ns.Coll == "" {
 		return nil
 	}
-	ns := namespace(op)
 	var timeout <-chan time.Time
 	for {
 		c := n.Catalog.Lookup(ns)

@@ -173,7 +173,7 @@ func (a *aggregation) together(ctx context.Context, rt *route, shards []string) 
 				return false, err
 			}
 		}
-		if other.isSharded() || other.primary != "" && other.owners()[0] != shards[0] {
+		if other.chunks != nil || other.primary != "" && other.owners()[0] != shards[0] {
 			return false, nil
 		}
 	}

@@ -53,8 +53,8 @@ func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 		switch {
 		case rt.primary == "":
 			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
-		case rt.isSharded():
-			return mongoerr.New(mongoerr.IllegalOperation, "%s does not work on a sharded collection: %s", op.Command.Name, ns)
+		case rt.chunks != nil:
+			return mongoerr.New(mongoerr.IllegalOperation, "%s does not work on a sharded or tracked collection: %s", op.Command.Name, ns)
 		}
 		return r.passTo(ctx, op, rt, rt.owners()[0])
 	})
@@ -122,7 +122,7 @@ func (r *Router) indexes(name string) command.Handler {
 					return err
 				}
 			}
-			if sharded = rt.isSharded(); sharded {
+			if sharded = rt.chunks != nil; sharded {
 				return nil
 			}
 			return r.passTo(ctx, op, rt, rt.owners()[0])

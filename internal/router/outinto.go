@@ -29,7 +29,7 @@ func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, e
 	if err != nil {
 		return nil, err
 	}
-	if rt.isSharded() {
+	if rt.chunks != nil {
 		return nil, mongoerr.New(mongoerr.Code(28769), "namespace '%s' is sharded so it can't be used for $out'", to)
 	}
 	if !o.Timeseries.IsMissing() {

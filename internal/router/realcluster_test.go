@@ -14,9 +14,19 @@ import (
 
 // realCluster is config servers, shards s0 and on, and a router, all in this process.
 type realCluster struct {
-	t      *testing.T
-	router *client.Conn
-	shards map[string]*client.Conn
+	t       *testing.T
+	address string // of the router
+	router  *client.Conn
+	shards  map[string]*client.Conn
+}
+
+func (c *realCluster) connect(address string) *client.Conn {
+	conn, err := client.Connect(c.t.Context(), client.Options{Address: address})
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Cleanup(func() { _ = conn.Close() })
+	return conn
 }
 
 func newCluster(t *testing.T, shards int) *realCluster {
@@ -26,20 +36,13 @@ func newCluster(t *testing.T, shards int) *realCluster {
 		s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, role, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
 		return s.Address
 	}
-	connect := func(address string) *client.Conn {
-		conn, err := client.Connect(t.Context(), client.Options{Address: address})
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = conn.Close() })
-		return conn
-	}
 	c := &realCluster{t: t, shards: map[string]*client.Conn{}}
-	c.router = connect(servertest.StartRouter(t, "--configdb", "cfg/"+set("cfg", "--configsvr")).Address)
+	c.address = servertest.StartRouter(t, "--configdb", "cfg/"+set("cfg", "--configsvr")).Address
+	c.router = c.connect(c.address)
 	for i := range shards {
 		name := fmt.Sprintf("s%d", i)
 		address := set(name, "--shardsvr")
-		c.shards[name] = connect(address)
+		c.shards[name] = c.connect(address)
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until there are primaries
 			_, err := c.try("admin", fmt.Sprintf(`{addShard: "%s/%s", name: %q}`, name, address, name))
 			if err == nil {
@@ -174,4 +177,80 @@ func TestMovePrimary(t *testing.T) {
 	if n := bson.ClampToInt64(c.do("app", `{count: "spread"}`).Lookup("n")); n != 100 {
 		t.Errorf("%d documents", n)
 	}
+}
+
+// TestMoveCollection: a collection that is not sharded goes to a shard of its own choice and
+// back while a client counts in it; its indexes follow, also those that were made or dropped
+// while it was away.
+func TestMoveCollection(t *testing.T) {
+	c := newCluster(t, 3)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("app", `{createIndexes: "plain", indexes: [{key: {x: 1}, name: "x_1", unique: true}]}`)
+	c.fill("plain", 0, 1000)
+	c.do("app", `{create: "capped", capped: true, size: 10000}`)
+	c.do("app", `{create: "view", viewOn: "plain", pipeline: []}`)
+	for name, code := range map[string]mongoerr.Code{"capped": mongoerr.InvalidOptions, "view": mongoerr.CommandNotSupportedOnView, "none": mongoerr.NamespaceNotFound} {
+		if _, err := c.try("admin", fmt.Sprintf(`{moveCollection: "app.%s", toShard: "s1"}`, name)); !mongoerr.Is(err, code) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	stop, counted := make(chan struct{}), make(chan int)
+	other, count := c.connect(c.address), bson.MustParse(`{update: "plain", updates: [{q: {_id: 7}, u: {$inc: {n: 1}}}]}`)
+	go func() {
+		n := 0
+		for {
+			select {
+			case <-stop:
+				counted <- n
+				return
+			default:
+				reply, err := other.Run(t.Context(), "app", count)
+				if err != nil || reply.Lookup("nModified").Int32() != 1 {
+					t.Errorf("%v %s", err, reply)
+					<-stop
+					counted <- n
+					return
+				}
+				n++
+			}
+		}
+	}()
+	indexes := func() (names []string) {
+		for _, v := range c.do("app", `{listIndexes: "plain"}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice() {
+			names = append(names, v.Doc().Lookup("name").Str())
+		}
+		return names
+	}
+	for i, step := range []struct{ to, command, want string }{
+		{"s1", `{createIndexes: "plain", indexes: [{key: {y: 1}, name: "y_1"}]}`, "[_id_ x_1 y_1]"},
+		{"s2", `{createIndexes: "plain", indexes: [{key: {z: 1}, name: "z_1"}]}`, "[_id_ x_1 y_1 z_1]"},
+		{"s1", `{dropIndexes: "plain", index: "y_1"}`, "[_id_ x_1 z_1]"},
+		{"s0", `{ping: 1}`, "[_id_ x_1 z_1]"},
+	} {
+		c.do("admin", fmt.Sprintf(`{moveCollection: "app.plain", toShard: %q}`, step.to))
+		c.do("app", step.command)
+		if got := fmt.Sprint(indexes()); got != step.want {
+			t.Errorf("step %d: indexes %s, want %s", i, got, step.want)
+		}
+		if n := bson.ClampToInt64(c.do("app", `{count: "plain"}`).Lookup("n")); n != 1000 {
+			t.Errorf("step %d: %d documents", i, n)
+		}
+		if got := batch(c.do("app", `{aggregate: "view", pipeline: [{$match: {_id: {$lt: 2}}}, {$lookup: {from: "plain", localField: "x", foreignField: "_id", as: "a"}}, {$project: {n: {$size: "$a"}}}, {$sort: {_id: 1}}], cursor: {}}`)); got != "[ { _id: 0, n: 1 }, { _id: 1, n: 1 } ]" {
+			t.Errorf("step %d: %s", i, got)
+		}
+	}
+	if _, err := c.try("app", `{insert: "plain", documents: [{_id: "u", x: 7}]}`); err != nil {
+		t.Error(err)
+	}
+	c.do("admin", `{untrackUnshardedCollection: "app.plain"}`)
+	close(stop)
+	n := <-counted
+	want := fmt.Sprintf("[ { _id: 7, n: %d } ]", n)
+	if got := batch(c.do("app", `{find: "plain", filter: {_id: 7}, projection: {n: 1}}`)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if got := batch(c.do("config", `{find: "collections"}`)); got != "[  ]" && got != "[]" {
+		t.Errorf("config.collections has %s", got)
+	}
+	t.Logf("%d increments", n)
 }

@@ -169,7 +169,7 @@ func (r *request) unshard() error {
 	c := r.s.Collections[r.ns]
 	switch {
 	case c == nil:
-	case len(c.Docs) == 0:
+	case len(c.Docs) == 0 && !r.body.Lookup("unsplittable").Truthy():
 		delete(r.s.Collections, r.ns)
 	default:
 		r.s.change(r.ns, func(c *Collection) { c.Sharded, c.Key, c.Version = false, nil, shard.Version{} })

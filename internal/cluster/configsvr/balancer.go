@@ -139,7 +139,7 @@ func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
 	}
 	var found []run
 	err := s.read(func() error {
-		all, err := s.allSharded()
+		all, err := s.allTracked()
 		if err != nil {
 			return err
 		}
@@ -210,13 +210,13 @@ func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced
 	var out []shard.Balanced
 	var names []string
 	err := s.read(func() error {
-		all, err := s.allSharded()
+		all, err := s.allTracked()
 		if err != nil {
 			return err
 		}
 		for i := range all {
 			c := &all[i]
-			if len(only) > 0 && !slices.Contains(only, c.Namespace) {
+			if c.Unsplittable || len(only) > 0 && !slices.Contains(only, c.Namespace) {
 				continue
 			}
 			m, err := s.chunkMap(c)

@@ -15,7 +15,7 @@ import (
 // and tells their shards. logged is its name in config.changelog.
 func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *collectionDoc, m *shard.Map) (shard.Change, error)) error {
 	_, err := s.operate(ctx, plan{kind: step.KindChunks, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		c, m, err := s.mapOf(ns)
+		c, m, err := s.shardedMap(ns)
 		if err != nil {
 			return decision{}, err
 		}
@@ -90,7 +90,7 @@ func (s *Server) runSplit(ctx context.Context, op *command.Op) error {
 	var at *shard.Bound
 	var key *shard.Key
 	err = s.read(func() error {
-		c, m, err := s.mapOf(ns)
+		c, m, err := s.shardedMap(ns)
 		if err != nil {
 			return err
 		}
@@ -195,7 +195,7 @@ func (s *Server) runMergeAll(ctx context.Context, op *command.Op) error {
 			if _, err := s.shard(on); err != nil {
 				return err
 			}
-			_, m, err := s.mapOf(ns)
+			_, m, err := s.shardedMap(ns)
 			if err == nil {
 				found, n = adjacent(m, func(c *shard.Chunk) bool { return c.Shard == on && !c.Jumbo }, most)
 			}
@@ -252,7 +252,7 @@ func (s *Server) runClearJumbo(ctx context.Context, op *command.Op) error {
 // not change.
 func (s *Server) setJumbo(ctx context.Context, ns string, jumbo bool, which func(*shard.Map) (shard.Chunk, error)) error {
 	return s.change(ctx, func() ([]write, error) {
-		c, m, err := s.mapOf(ns)
+		c, m, err := s.shardedMap(ns)
 		if err != nil {
 			return nil, err
 		}

@@ -137,7 +137,7 @@ func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
 	if s.laying(mine) {
 		return 0, nil // the next drop removes them
 	}
-	all, err := s.allSharded()
+	all, err := s.allTracked()
 	if err != nil {
 		return 0, err
 	}

@@ -24,7 +24,7 @@ func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return decision{}, err
 		}
-		sharded, err := s.allSharded()
+		sharded, err := s.allTracked()
 		if err != nil {
 			return decision{}, err
 		}

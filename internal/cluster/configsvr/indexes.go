@@ -26,7 +26,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	var owners []string
 	var before map[string][]string
 	if err := s.read(func() error {
-		c, err := s.sharded(ns)
+		c, err := s.tracked(ns)
 		if err == nil {
 			owners, err = s.owners(&c)
 		}
@@ -40,7 +40,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		}
 	}
 	got, err := s.operate(ctx, plan{kind: step.KindIndexes, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		c, err := s.sharded(ns)
+		c, err := s.tracked(ns)
 		if err != nil {
 			return decision{}, err
 		}

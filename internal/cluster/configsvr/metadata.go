@@ -115,12 +115,14 @@ type collectionDoc struct {
 	UUID      bson.UUID
 	Key       *shard.Key
 	Unique    bool
+	// Unsplittable: it is not sharded, and lies on a shard of its own choice, as one chunk.
+	Unsplittable bool
 	shard.Generation
 	doc bson.Doc
 }
 
 func parseCollection(d bson.Doc) (collectionDoc, error) {
-	c := collectionDoc{Namespace: text(d, "_id"), Unique: d.Lookup("unique").Truthy(), doc: d}
+	c := collectionDoc{Namespace: text(d, "_id"), Unique: d.Lookup("unique").Truthy(), Unsplittable: d.Lookup("unsplittable").Truthy(), doc: d}
 	epoch, at, id, key := d.Lookup("lastmodEpoch"), d.Lookup("timestamp"), d.Lookup("uuid"), d.Lookup("key")
 	if epoch.Type != bson.TypeObjectID || at.Type != bson.TypeTimestamp || id.Type != bson.TypeBinary || key.Type != bson.TypeDocument {
 		return c, mongoerr.New(mongoerr.BadValue, "invalid document in config.collections: %s", d)
@@ -142,17 +144,30 @@ func (s *Server) collection(ns string) (collectionDoc, error) {
 	return parseCollection(d)
 }
 
-// sharded returns a sharded collection. Errors: 118.
-func (s *Server) sharded(ns string) (collectionDoc, error) {
+// tracked returns a collection that config.collections has, sharded or not. Errors: 118.
+func (s *Server) tracked(ns string) (collectionDoc, error) {
 	c, err := s.collection(ns)
 	if err == nil && c.Namespace == "" {
-		err = mongoerr.New(mongoerr.NamespaceNotSharded, "Namespace %s is not sharded", ns)
+		err = notSharded(ns)
 	}
 	return c, err
 }
 
-// allSharded returns all sharded collections.
-func (s *Server) allSharded() ([]collectionDoc, error) {
+// sharded returns a sharded collection. Errors: 118.
+func (s *Server) sharded(ns string) (collectionDoc, error) {
+	c, err := s.tracked(ns)
+	if err == nil && c.Unsplittable {
+		err = notSharded(ns)
+	}
+	return c, err
+}
+
+func notSharded(ns string) error {
+	return mongoerr.New(mongoerr.NamespaceNotSharded, "Namespace %s is not sharded", ns)
+}
+
+// allTracked returns all collections that config.collections has.
+func (s *Server) allTracked() ([]collectionDoc, error) {
 	docs, err := s.all(collections)
 	if err != nil {
 		return nil, err
@@ -201,9 +216,18 @@ type field struct {
 	value bson.Value
 }
 
+// shardedMap is mapOf for sharded collections only. Errors: 118.
+func (s *Server) shardedMap(ns string) (*collectionDoc, *shard.Map, error) {
+	c, m, err := s.mapOf(ns)
+	if err == nil && c.Unsplittable {
+		err = notSharded(ns)
+	}
+	return c, m, err
+}
+
 // mapOf returns a sharded collection and its chunks. The caller holds s.mu.
 func (s *Server) mapOf(ns string) (*collectionDoc, *shard.Map, error) {
-	c, err := s.sharded(ns)
+	c, err := s.tracked(ns)
 	if err != nil {
 		return nil, nil, err
 	}

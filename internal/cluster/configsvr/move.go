@@ -49,7 +49,7 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	}
 	var w wanted
 	err = s.read(func() error {
-		c, m, err := s.mapOf(ns)
+		c, m, err := s.shardedMap(ns)
 		if err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (s *Server) runMoveRange(ctx context.Context, op *command.Op) error {
 	}
 	w := wanted{ns: ns, to: op.Args.Str("toShard"), force: force, bytes: lo.IsMissing() != hi.IsMissing()}
 	err = s.read(func() error {
-		c, m, err := s.mapOf(ns)
+		c, m, err := s.shardedMap(ns)
 		if err != nil {
 			return err
 		}
@@ -200,7 +200,7 @@ func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	c, err := s.sharded(w.ns)
+	c, err := s.tracked(w.ns)
 	if err != nil {
 		return 0, err
 	}

@@ -23,6 +23,11 @@ const drainingNote = "you need to call moveCollection for collectionsToMove and 
 type left struct {
 	chunks, jumbo int64
 	databases     []string
+	collections   []string // not sharded, and on a shard of their own choice
+}
+
+func (l *left) nothing() bool {
+	return l.chunks == 0 && len(l.databases) == 0 && len(l.collections) == 0
 }
 
 func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
@@ -47,7 +52,7 @@ func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	if !started && has.chunks == 0 && len(has.databases) == 0 {
+	if !started && has.nothing() {
 		if err := s.finishRemove(ctx, id); err != nil {
 			return err
 		}
@@ -58,10 +63,10 @@ func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
 	if started {
 		r.String("msg", "draining started successfully").String("state", "started").String("shard", id)
 	} else {
-		r.String("msg", "draining ongoing").String("state", "ongoing").OpenDoc("remaining").Int64("chunks", has.chunks).Int64("collectionsToMove", 0).
+		r.String("msg", "draining ongoing").String("state", "ongoing").OpenDoc("remaining").Int64("chunks", has.chunks).Int64("collectionsToMove", int64(len(has.collections))).
 			Int64("dbs", int64(len(has.databases))).Int64("jumboChunks", has.jumbo).Close()
 	}
-	r.String("note", drainingNote).Strings("dbsToMove", has.databases...).Strings("collectionsToMove")
+	r.String("note", drainingNote).Strings("dbsToMove", has.databases...).Strings("collectionsToMove", has.collections...)
 	return nil
 }
 
@@ -91,7 +96,7 @@ func (s *Server) checkDrain(sh shardDoc) error {
 
 // leftOn returns what a shard has. The caller holds s.mu.
 func (s *Server) leftOn(id string) (out left, err error) {
-	all, err := s.allSharded()
+	all, err := s.allTracked()
 	if err != nil {
 		return out, err
 	}
@@ -99,6 +104,12 @@ func (s *Server) leftOn(id string) (out left, err error) {
 		m, err := s.chunkMap(&all[i])
 		if err != nil {
 			return out, err
+		}
+		if all[i].Unsplittable {
+			if m.ChunksOn(id) > 0 {
+				out.collections = append(out.collections, all[i].Namespace)
+			}
+			continue
 		}
 		out.chunks += int64(m.ChunksOn(id))
 		for c := range m.Chunks() {
@@ -128,7 +139,7 @@ func (s *Server) finishRemove(ctx context.Context, id string) error {
 			return decision{}, err
 		}
 		has, err := s.leftOn(id)
-		if err == nil && (has.chunks > 0 || len(has.databases) > 0 || t.uses(id)) {
+		if err == nil && (!has.nothing() || t.uses(id)) {
 			err = mongoerr.New(mongoerr.ConflictingOperationInProgress, "shard %s takes part in an operation", id)
 		}
 		if err != nil {
@@ -143,7 +154,7 @@ func (s *Server) finishRemove(ctx context.Context, id string) error {
 func (s *Server) commitRemoveShard(o *step.Operation, _ step.Answers) (commitment, error) {
 	id := text(o.Args, "shard")
 	has, err := s.leftOn(id)
-	if err == nil && (has.chunks > 0 || len(has.databases) > 0) {
+	if err == nil && !has.nothing() {
 		err = mongoerr.New(mongoerr.ConflictingOperationInProgress, "shard %s has received data meanwhile", id)
 	}
 	return commitment{writes: []write{remove(shards, bson.String(id)), s.logged("removeShard", "", new(bson.Builder).String("shard", id).Finish())}}, err

@@ -107,7 +107,7 @@ func (c *cluster) await(t testing.TB) {
 }
 
 // Ask is what shards answer.
-func (c *cluster) Ask(ctx context.Context, host, _ string, body bson.Doc) (bson.Doc, error) {
+func (c *cluster) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Doc, error) {
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
@@ -132,14 +132,20 @@ func (c *cluster) Ask(ctx context.Context, host, _ string, body bson.Doc) (bson.
 		return set.hello, nil
 	case "listDatabases":
 		b := new(bson.Builder).OpenArray("databases")
-		for i, db := range set.databases {
-			b.OpenDoc(bson.Index(i)).String("name", db).Close()
+		for i, name := range set.databases {
+			b.OpenDoc(bson.Index(i)).String("name", name).Close()
 		}
 		total := int64(0)
 		for _, coll := range set.shard.Collections {
 			total += int64(len(coll.Docs)) * coll.Bytes
 		}
 		return b.Close().Int64("totalSize", total).Finish(), nil
+	case "listCollections":
+		b := new(bson.Builder).OpenDoc("cursor").OpenArray("firstBatch")
+		if name := text(body.Lookup("filter").Doc(), "name"); set.shard.Collections[db+"."+name] != nil {
+			b.OpenDoc("0").String("name", name).OpenDoc("info").Close().Close()
+		}
+		return b.Close().Close().Finish(), nil
 	case "listIndexes":
 		b := new(bson.Builder).OpenDoc("cursor").OpenArray("firstBatch")
 		return b.OpenDoc("0").String("name", "_id_").Close().Close().Close().Finish(), nil

@@ -84,6 +84,9 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 		return decision{}, err
 	}
 	a := &op.Args
+	if c.Unsplittable {
+		return decision{}, mongoerr.New(mongoerr.IllegalOperation, "%s lies on a shard of its own choice; move it to the primary shard of its database and run untrackUnshardedCollection before it is sharded", ns)
+	}
 	if c.Namespace != "" {
 		if !c.Key.Same(key) || c.Unique != a.Bool("unique") {
 			return decision{}, mongoerr.New(mongoerr.AlreadyInitialized, "sharding already enabled for collection %s with options %s", ns, c.doc)
@@ -144,8 +147,12 @@ func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answ
 		return nil, err
 	}
 	number, _ := bson.ExactInt64(o.Args.Lookup("numInitialChunks"))
-	list, err := s.initialChunks(o.Namespace, c.Key, text(o.Args, "primary"), empty, number, o.Args.Lookup("presplitHashedZones").Truthy(), c.Generation)
-	if err != nil {
+	var list []shard.Chunk
+	if c.Unsplittable {
+		now := s.ClusterTime()
+		list = []shard.Chunk{{ID: s.newID(), Range: c.Key.Whole(), Shard: text(o.Args, "primary"), Version: shard.Version{ShardGeneration: c.Generation, Major: 1},
+			History: []shard.Placement{{ValidAfter: now, Shard: text(o.Args, "primary")}}}}
+	} else if list, err = s.initialChunks(o.Namespace, c.Key, text(o.Args, "primary"), empty, number, o.Args.Lookup("presplitHashedZones").Truthy(), c.Generation); err != nil {
 		return nil, err
 	}
 	m, err := shard.NewMap(o.Namespace, c.Key, c.Generation, list)
@@ -178,7 +185,7 @@ func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err
 	if err != nil {
 		return c, false, err
 	}
-	c = collectionDoc{Namespace: o.Namespace, Unique: o.Args.Lookup("unique").Truthy(), Generation: v.ShardGeneration}
+	c = collectionDoc{Namespace: o.Namespace, Unique: o.Args.Lookup("unique").Truthy(), Unsplittable: o.Args.Lookup("unsplittable").Truthy(), Generation: v.ShardGeneration}
 	id := is.Lookup("uuid")
 	if id.Type != bson.TypeBinary {
 		return c, false, badValue("invalid description of the collection from its primary shard: %s", is)
@@ -190,6 +197,9 @@ func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err
 	}
 	b := new(bson.Builder).String("_id", o.Namespace).ObjectID("lastmodEpoch", v.Epoch).Date("lastmod", time.Now().UnixMilli()).Timestamp("timestamp", v.Timestamp).
 		Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique)
+	if c.Unsplittable {
+		b.Bool("unsplittable", true)
+	}
 	if collation := is.Lookup("options").Doc().Lookup("collation"); collation.Type == bson.TypeDocument {
 		b.Value("defaultCollation", collation)
 	}

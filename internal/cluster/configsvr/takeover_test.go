@@ -25,6 +25,8 @@ func TestTakeoverAtEachRequest(t *testing.T) {
 		`{_configsvrDrop: "app.events"}`,
 		`{_configsvrDropDatabase: "app"}`,
 		`{_configsvrMovePrimary: "app", to: "s1"}`,
+		`{_configsvrMoveCollection: "app.plain", toShard: "s1"}`,
+		`{_configsvrUntrackUnshardedCollection: "app.tracked"}`,
 		`{_configsvrCreateDatabase: "other"}`,
 		`{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`,
 	} {
@@ -59,6 +61,15 @@ func takeoverAt(t *testing.T, command string, n int, after bool) bool {
 		}
 	}
 	c.fill("s0", "app.events", 0, 100)
+	c.fill("s0", "app.plain", 0, 100)
+	if strings.Contains(command, "app.tracked") {
+		c.fill("s0", "app.tracked", 0, 100)
+		for _, to := range []string{"s1", "s0"} {
+			if _, err := c.run(bson.MustParse(`{_configsvrMoveCollection: "app.tracked", toShard: "` + to + `"}`)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 	seen, hit := 0, false
 	c.mu.Lock()
 	c.onAsk = func(body bson.Doc, done bool) bool {
@@ -113,7 +124,7 @@ func (c *cluster) consistent() error {
 	defer c.mu.Unlock()
 	c.s.mu.Lock()
 	defer c.s.mu.Unlock()
-	all, err := c.s.allSharded()
+	all, err := c.s.allTracked()
 	if err != nil {
 		return err
 	}

@@ -87,6 +87,10 @@ func (r *request) shardCollection(ctx context.Context) error {
 		return err
 	}
 	c := r.s.cat.Lookup(r.ns)
+	unsplittable := r.body.Lookup("unsplittable").Truthy()
+	if c == nil && unsplittable {
+		return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", r.ns)
+	}
 	if c == nil {
 		if c, err = r.s.cat.Create(ctx, r.ns, nil); err != nil {
 			return err
@@ -101,6 +105,10 @@ func (r *request) shardCollection(ctx context.Context) error {
 		return mongoerr.New(mongoerr.IllegalOperation, "sharding of time-series collections is not supported")
 	case had != nil && had.Version.ShardGeneration != entry.Version.ShardGeneration:
 		return mongoerr.New(mongoerr.AlreadyInitialized, "sharding already enabled for collection %s", r.ns)
+	case had == nil && unsplittable: // all of it stays together, so any index serves
+		if c, err = r.s.cat.SetSharding(ctx, r.ns, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil }); err != nil {
+			return err
+		}
 	case had == nil:
 		if c, err = r.s.shard(ctx, c, entry, r.body); err != nil {
 			return err
@@ -180,7 +188,7 @@ func (r *request) unshard(ctx context.Context) error {
 	if c == nil || c.Sharding() == nil || r.body.Has("uuid") && !r.isUUID(c) {
 		return nil
 	}
-	if c.Count() == 0 {
+	if c.Count() == 0 && !r.body.Lookup("unsplittable").Truthy() {
 		return r.s.dropCollection(ctx, r.ns)
 	}
 	_, err := r.s.cat.SetSharding(ctx, r.ns, func(*catalog.Collection) (*schema.Sharding, error) { return nil, nil })

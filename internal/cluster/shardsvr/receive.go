@@ -61,7 +61,7 @@ func (r *request) receive(ctx context.Context) error {
 	if from.Type != bson.TypeString || g.Type != bson.TypeDocument || g.Doc().Lookup("epoch").Type != bson.TypeObjectID || g.Doc().Lookup("timestamp").Type != bson.TypeTimestamp {
 		return mongoerr.New(mongoerr.BadValue, "the request needs from and generation: %s", r.body)
 	}
-	if c := r.s.cat.Lookup(r.ns); c == nil || !r.isUUID(c) {
+	if c := r.s.cat.Lookup(r.ns); c == nil || !r.isUUID(c) || ownsNothing(c) {
 		if err := r.likeDonor(ctx, from.Str(), g.Doc()); err != nil {
 			return err
 		}
@@ -106,7 +106,9 @@ func (r *request) receive(ctx context.Context) error {
 	return nil
 }
 
-// likeDonor creates the collection like the donor's, at version 0|0.
+// likeDonor creates the collection like the donor's, at version 0|0. One that is here with
+// the same UUID may be of a time when the shard owned a part of it: it stays if it still is
+// like the donor's.
 func (r *request) likeDonor(ctx context.Context, from string, generation bson.Doc) error {
 	set, err := r.s.set(from)
 	if err != nil {
@@ -126,9 +128,43 @@ func (r *request) likeDonor(ctx context.Context, from string, generation bson.Do
 	}
 	v := schema.ShardGeneration{Epoch: generation.Lookup("epoch").ObjectID(), Timestamp: generation.Lookup("timestamp").Timestamp()}
 	entry := &schema.Sharding{Key: k, Unique: r.body.Lookup("unique").Truthy(), Version: v.At(0), Shard: r.s.node.ShardName()}
-	like := *r
-	like.body = new(bson.Builder).Value("uuid", r.body.Lookup("uuid")).Value("options", a.Reply.Lookup("options")).Value("indexes", a.Reply.Lookup("indexes")).Finish()
-	return r.s.create(ctx, &like, entry)
+	if c := r.s.cat.Lookup(r.ns); c != nil && r.isUUID(c) {
+		if c.Sharding().Version.ShardGeneration == v && like(c, a.Reply) {
+			return nil
+		}
+		if err := r.s.dropCollection(ctx, r.ns); err != nil {
+			return err
+		}
+	}
+	asDonor := *r
+	asDonor.body = new(bson.Builder).Value("uuid", r.body.Lookup("uuid")).Value("options", a.Reply.Lookup("options")).Value("indexes", a.Reply.Lookup("indexes")).Finish()
+	return r.s.create(ctx, &asDonor, entry)
+}
+
+// ownsNothing reports whether the shard has a sharded collection of which it owns no range
+// and receives none.
+func ownsNothing(c *catalog.Collection) bool {
+	return c.Sharding() != nil && c.Sharding().Version.Major == 0 && receivingOf(c) == nil
+}
+
+// like reports whether a collection has the options and the indexes of a description.
+func like(c *catalog.Collection, d bson.Doc) bool {
+	options := c.Options
+	if options == nil {
+		options = bson.Empty
+	}
+	if !bson.Equal(bson.Document(options), d.Lookup("options")) {
+		return false
+	}
+	n := 0
+	for v := range d.Lookup("indexes").Doc().Values() {
+		ix := c.Index(v.Doc().Lookup("name").Str())
+		if ix == nil || !bson.Equal(bson.Document(ix.Spec), v) {
+			return false
+		}
+		n++
+	}
+	return n == len(c.Indexes())
 }
 
 // received answers {_shardsvrReceived: ns, min, max, until} with the progress. With until it

@@ -67,7 +67,7 @@ func (o *Operation) Shards() []string {
 			ids = append(ids, v.Str())
 		}
 	}
-	ids = append(ids, texts(o.Args, "shards")...)
+	ids = append(append(ids, texts(o.Args, "shards")...), texts(o.Args, "others")...)
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
@@ -131,7 +131,7 @@ func init() {
 	courses = map[string]course{
 		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
 		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine,
-		KindIndexes: indexes, KindAddShard: addShard, KindRemoveShard: removeShard,
+		KindIndexes: indexes, KindUntrack: untrack, KindAddShard: addShard, KindRemoveShard: removeShard,
 	}
 }
 

@@ -107,7 +107,7 @@ func scenarios() map[string]*scenario {
 	return map[string]*scenario{
 		"move": moveScenario(), "split": splitScenario(), "shardCollection": shardScenario(), "drop": dropScenario(), "dropDatabase": dropDatabaseScenario(),
 		"createDatabase": createScenario(), "movePrimary": movePrimaryScenario(), "rename": renameScenario(), "refine": refineScenario(),
-		"indexes": indexesScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
+		"indexes": indexesScenario(), "untrack": untrackScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
 	}
 }
 
@@ -310,6 +310,26 @@ func unblocked(s *clustertest.Shard) error {
 		return fmt.Errorf("undone, and %s is not as it was", s.ID)
 	}
 	return nil
+}
+
+func untrackScenario() *scenario {
+	docs := []bson.Doc{bson.MustParse(`{_id: 1, x: 1}`)}
+	return &scenario{
+		op: operation(step.KindUntrack, new(bson.Builder).String("primary", "a").Strings("others", "b", "c").Value("uuid", uuid()).Bool("unsplittable", true)),
+		shards: three(map[string]*clustertest.Collection{
+			"a": collection(at(generation, 3, 1), docs...), "b": collection(at(generation, 0, 0)),
+		}),
+		holds: nothing,
+		ended: everywhere(func(s *clustertest.Shard) error {
+			if s.ID != "a" {
+				return hasNot(s)
+			}
+			if c := s.Collections[events]; c == nil || c.Sharded || len(c.Docs) != 1 {
+				return errors.New("done, and the primary shard has not the collection as one that is not sharded")
+			}
+			return nil
+		}, hasNot),
+	}
 }
 
 func refineScenario() *scenario {

@@ -21,7 +21,7 @@ var shardCollection = phases(
 	stages{
 		func(o *Operation, _ Answers) []Request {
 			return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrShard", o.Namespace, func(b *bson.Builder) {
-				copied(b, o.Args, "key", "unique", "version", "implicitlyCreateIndex", "enforceUniquenessCheck")
+				copied(b, o.Args, "key", "unique", "version", "implicitlyCreateIndex", "enforceUniquenessCheck", "unsplittable")
 			})}
 		},
 		func(o *Operation, _ Answers) []Request { return []Request{to(Here, LayChunks, o.Namespace, nil)} },
@@ -44,7 +44,9 @@ var shardCollection = phases(
 	stages{tellVersions},
 	stages{
 		func(o *Operation, _ Answers) []Request {
-			return each(texts(o.Args, "shards"), func(shard string) Request { return to(shard, "_shardsvrUnshard", o.Namespace, nil) })
+			return each(texts(o.Args, "shards"), func(shard string) Request {
+				return to(shard, "_shardsvrUnshard", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "unsplittable") })
+			})
 		},
 		dropChunks,
 	},
