@@ -188,3 +188,63 @@ func BenchmarkValidate(b *testing.B) {
 		b.Fatal(err, v)
 	}
 }
+
+// BenchmarkHashedLayout compares collections that lie by _id and by a shard key, with an index
+// on that: what inserts, lookups by _id and updates cost, and the removal of a chunk.
+func BenchmarkHashedLayout(b *testing.B) {
+	for _, l := range []struct{ name, index, key string }{
+		{"id", `{"key": {"a": "hashed"}, "name": "a_hashed"}`, ""},
+		{"hashed", `{"key": {"a": "hashed"}, "name": "a_hashed"}`, `{a: "hashed"}`},
+		{"idOfHashedID", `{"key": {"_id": "hashed"}, "name": "_id_hashed"}`, ""},
+		{"hashedID", `{"key": {"_id": "hashed"}, "name": "_id_hashed"}`, `{_id: "hashed"}`},
+	} {
+		open := func(b *testing.B, docs int) (*Catalog, *Collection) {
+			c, coll := benchOpen(b, 0, l.index)
+			if l.key != "" {
+				coll = lieHashed(b, c, testNS, l.key)
+			}
+			for at := 0; at < docs; at += 1000 {
+				insertBatch(b, c, coll, at, storage.Buffered)
+			}
+			if docs > 0 {
+				c.engine.Flush()
+			}
+			b.ResetTimer()
+			return c, coll
+		}
+		b.Run("insert/"+l.name, func(b *testing.B) { // 1,000 documents each
+			c, coll := open(b, 0)
+			for i := 0; b.Loop(); i++ {
+				insertBatch(b, c, coll, i*1000, storage.Buffered)
+			}
+		})
+		b.Run("find/"+l.name, func(b *testing.B) {
+			const docs = 200_000
+			c, coll := open(b, docs)
+			for i := 0; b.Loop(); i++ {
+				_, doc, closer, err := coll.FindID(nil, c.engine, bson.ObjectID(objectID(i*7919%docs)))
+				if doc == nil || err != nil {
+					b.Fatal(doc, err)
+				}
+				closer.Close()
+			}
+		})
+		b.Run("update/"+l.name, func(b *testing.B) {
+			const docs = 200_000
+			c, coll := open(b, docs)
+			for i := 0; b.Loop(); i++ {
+				n := i * 7919 % docs
+				doc := new(bson.Builder).Fields(benchDoc(n)).Int64("n", int64(i)).Finish()
+				if err := c.Run(context.Background(), storage.Buffered, func(u *Unit) error {
+					key, old, err := u.LockID(context.Background(), coll, doc.Lookup("_id"))
+					if err != nil {
+						return err
+					}
+					return u.Update(context.Background(), coll, key, old, doc)
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}

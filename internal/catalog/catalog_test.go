@@ -214,6 +214,8 @@ func (s *script) run(t *testing.T, d *datadriven.TestData) string {
 			}
 			return schema.LoadSharding(parse(t, d.Input))
 		})
+	case "lie":
+		err = s.c.LieByShardKey(ctx, ns)
 	case "keep":
 		s.seen[d.CmdArgs[1].Key] = coll
 	case "check":

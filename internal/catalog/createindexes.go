@@ -55,11 +55,11 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 	return 0
 }
 
-// cluster lays out an empty collection by windows of expiry; its index on _id has
-// entries from then on.
+// cluster lays out an empty collection by windows of expiry, or by its shard key; its
+// index on _id has entries from then on.
 func (t *change) cluster(coll *Collection, w layout.Layout) {
 	id := *coll.indexes[0]
-	id.Ident, id.Records, id.ByWindow = t.u.NewIdent(coll.identRange()), false, true
+	id.Ident, id.Records, id.ByPrefix = t.u.NewIdent(coll.identRange()), false, w
 	coll.indexes[0] = &id
 	coll.setLayout(w)
 }

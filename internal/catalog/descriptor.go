@@ -19,7 +19,8 @@ import (
 // Where the collection is clustered by windows of expiry, v is 2, and there is
 // windows: {path: string, width: long}, in milliseconds. Where those depend on more
 // than a path, v is 3, and there is also spec: the index that they were made for.
-// The descriptor of a time-series collection has v 4. During a relayout v is 5, and
+// The descriptor of a time-series collection has v 4. Where the collection lies by a shard
+// key, v is 6, and there is hashed: {key: the pattern}. During a relayout v is 5, and
 // windows has relayout: "windows" or "id", where documents go (layout.Relay).
 //
 // v is increased by askedVersion where there is an index {_ts: 1} with
@@ -42,6 +43,8 @@ const (
 	seriesVersion = 4
 	// relayVersion keeps out builds that expect all documents in one place.
 	relayVersion = 5
+	// hashedVersion keeps out builds that do not know hashed layouts.
+	hashedVersion = 6
 	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
 	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
@@ -68,8 +71,12 @@ func (c *Collection) encode() bson.Doc {
 		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
 	}
 	b.Close()
-	if c.stored() != nil {
-		b.Doc("windows", c.stored())
+	switch s := c.stored(); {
+	case s == nil:
+	case c.shapeVersion() == hashedVersion:
+		b.Doc("hashed", s)
+	default:
+		b.Doc("windows", s)
 	}
 	if c.sharding != nil {
 		b.Doc("sharding", c.sharding.Doc())
@@ -110,6 +117,8 @@ func (c *Collection) shapeVersion() int32 {
 		return seriesVersion
 	case c.stored() == nil:
 		return descriptorVersion
+	case c.sections == nil:
+		return hashedVersion
 	case c.relay != nil:
 		return relayVersion
 	case !c.stored().Lookup("spec").IsMissing():
@@ -134,7 +143,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > relayVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > hashedVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -165,7 +174,10 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
 		return nil, bad("version for time series")
 	}
-	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
+	if v.Int32() == hashedVersion && !c.decodeHashed(d.Lookup("hashed")) {
+		return nil, bad("hashed layout")
+	}
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && v.Int32() < hashedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
 		return nil, bad("windows")
 	}
 	if err := c.decodeSharding(d.Lookup("sharding"), sharded); err != nil {
@@ -211,6 +223,18 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 	return (c.relay != nil) == (version == relayVersion)
 }
 
+// decodeHashed reads the layout by a shard key.
+func (c *Collection) decodeHashed(v bson.Value) bool {
+	if v.Type != bson.TypeDocument {
+		return false
+	}
+	l := layout.LoadHashed(v.Doc())
+	if l != nil {
+		c.setLayout(l)
+	}
+	return l != nil
+}
+
 // maxDescriptorDepth bounds the nesting of a descriptor: a validator or a view's
 // pipeline may be as deep as a document, and is two levels down.
 const maxDescriptorDepth = 300
@@ -231,7 +255,9 @@ func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) 
 	id := storage.Ident(ident.Int64())
 	n, err := newIndex(c, ix, id, id == c.Ident, ready.Bool())
 	if err == nil {
-		n.ByWindow = c.Windowed() && ix.IsID()
+		if c.entersIDs() && ix.IsID() {
+			n.ByPrefix = c.layout
+		}
 	}
 	return n, err
 }

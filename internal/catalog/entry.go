@@ -3,7 +3,6 @@ package catalog
 import (
 	"encoding/binary"
 
-	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -18,21 +17,22 @@ func appendEntryValue(dst []byte, recordKeyLen int, typeBits []byte) []byte {
 // arguments' bytes, or dst, to which the record key may be appended; all are
 // nil for a damaged entry.
 func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
-	if !ix.ByWindow {
+	if ix.ByPrefix == nil {
 		return splitEntry(key, value)
 	}
-	if len(value) < layout.SectionBytes {
+	prefix := ix.ByPrefix.Prefix(value)
+	if prefix == 0 {
 		return nil, nil, nil
 	}
 	n := len(dst)
-	dst = append(append(dst, value[:layout.SectionBytes]...), key...)
-	return key, dst[n:], value[layout.SectionBytes:]
+	dst = append(append(dst, value[:prefix]...), key...)
+	return key, dst[n:], value[prefix:]
 }
 
 // appendEntry appends the entry of a document for one of its keys.
 func (ix *Index) appendEntry(key, value []byte, k schema.Key, record RecordKey) (_, _ []byte) {
-	if ix.ByWindow {
-		return append(key, k.Bytes...), append(append(value, record[:layout.SectionBytes]...), k.TypeBits...)
+	if ix.ByPrefix != nil {
+		return append(key, k.Bytes...), append(append(value, record[:ix.ByPrefix.Prefix(record)]...), k.TypeBits...)
 	}
 	return append(append(key, k.Bytes...), record...), appendEntryValue(value, len(record), k.TypeBits)
 }

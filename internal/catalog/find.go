@@ -24,7 +24,7 @@ func (c *Collection) lockName(record RecordKey) []byte {
 func (c *Collection) Identity(record RecordKey) []byte { return c.lockName(record) }
 
 // FindsByID reports whether FindID finds a document with a few lookups, without a scan.
-func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.Windowed() }
+func (c *Collection) FindsByID() bool { return c.ClusteredByID() || c.entersIDs() }
 
 // FindID reads the document with an _id; both results are nil if there is
 // none. The record key is appended to dst.
@@ -36,10 +36,13 @@ func (c *Collection) FindID(dst RecordKey, r storage.Reader, id bson.Value) (rec
 	if c.Relaid() {
 		return c.findEither(dst, r, id)
 	}
-	if c.ClusteredByID() {
+	switch {
+	case c.ClusteredByID():
 		record = c.appendID(dst, id)
 		doc, closer, err = c.find(r, record)
-	} else {
+	case c.sections == nil:
+		record, doc, closer, err = c.findByPrefix(dst, r, id)
+	default:
 		record, doc, closer, err = c.findByEntry(dst, r, id)
 	}
 	if err == nil && doc == nil && c.Relaid() { // since the lookup began
@@ -90,10 +93,50 @@ func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value)
 	}
 }
 
+// findByPrefix finds a document whose record key follows from its _id or, where it does
+// not, is in the entry of that.
+func (c *Collection) findByPrefix(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	var room [64]byte
+	name, n := c.appendID(room[:0], id), len(dst)
+	if c.layout.FoundByID() == layout.ByValue {
+		record = c.layout.Append(dst, layout.Place{IDValue: id, ID: name})
+		if doc, closer, err = c.find(r, record[n:]); err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+	}
+	for range findTries {
+		var found bool
+		if record, found, err = c.entryOf(dst[:n], r, name); err != nil || !found {
+			return record, nil, nil, err
+		}
+		if doc, closer, err = c.find(r, record[n:]); err != nil || doc != nil {
+			return record, doc, closer, err
+		}
+	}
+	return record, nil, nil, nil
+}
+
+// findTries is how often an entry of _id is looked at for a document that is not where it
+// says: where the newest state is read, it may have moved between the two lookups.
+const findTries = 4
+
+// entryOf appends the record key in the entry of a key string of _id.
+func (c *Collection) entryOf(dst RecordKey, r storage.Reader, id []byte) (record RecordKey, found bool, err error) {
+	v, closer, err := r.Get(c.indexes[0].Ident, id)
+	if errors.Is(err, storage.ErrNotFound) {
+		return dst, false, nil
+	}
+	if err != nil {
+		return dst, false, err
+	}
+	defer closer.Close()
+	return append(append(dst, v[:c.layout.Prefix(v)]...), id...), true, nil
+}
+
 // sectionOf looks up a key string of _id; the entry may be dead.
 func (c *Collection) sectionOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
 	in := c.indexes[0].Ident
-	if relaid := c.live.relaid.Load(); relaid != nil {
+	if relaid := c.live.relaid.Load(); relaid != nil && !relaid.over {
 		in = relaid.ids // the descriptor may be older
 	}
 	v, closer, err := r.Get(in, id)

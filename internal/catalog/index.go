@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -22,9 +23,10 @@ type Index struct {
 	Ident storage.Ident
 	// Records says that the keys are record keys and the values documents.
 	Records bool
-	// ByWindow says that this is the index on _id of a collection that is
-	// clustered by windows of expiry: an entry has the record's window as value.
-	ByWindow bool
+	// ByPrefix, where not nil, says that this is the index on _id of a collection whose
+	// record keys end in the key string of _id: an entry has what precedes that, by this
+	// layout, as value.
+	ByPrefix layout.Layout
 	// Ready says that a build has ended; only then may a plan use the index.
 	Ready bool
 
@@ -76,7 +78,7 @@ func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 // holds reports whether the index has entries of a document with a record key: the
 // index on _id has none for documents that are stored by _id.
 func (ix *Index) holds(record RecordKey) bool {
-	return ix.hasEntries() && !(ix.ByWindow && record.OfID())
+	return ix.hasEntries() && !(ix.ByPrefix != nil && record.OfID())
 }
 
 // drop ends the index, and its build where there is one.

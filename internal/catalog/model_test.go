@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"maps"
 	"slices"
@@ -11,6 +12,8 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -29,6 +32,7 @@ var indexPool = []string{
 // model is the catalog as a dumb twin: documents in a map, and uniqueness by
 // comparing all keys of all documents.
 type model struct {
+	key  string // of a hashed layout; "" for the order of _id
 	c    *Catalog
 	fs   *storage.MemFS
 	coll *Collection
@@ -75,6 +79,42 @@ func drawDoc(t *rapid.T, id int) bson.Doc {
 	return b.Finish()
 }
 
+// lock locks a document.
+func (m *model) lock(ctx context.Context, u *Unit, id bson.Value) (RecordKey, bson.Doc, error) {
+	if m.key != "" {
+		return u.LockID(ctx, m.coll, id)
+	}
+	key := m.coll.AppendIDKey(nil, id)
+	old, err := u.LockRecord(ctx, m.coll, key)
+	return key, old, err
+}
+
+// chunk removes the documents in a range of the shard key.
+func (m *model) chunk(t *rapid.T) {
+	if m.key == "" {
+		return
+	}
+	key := m.coll.Sharding().Key
+	r := key.Whole()
+	at := keystring.Append(nil, bson.Int64(rapid.Int64().Draw(t, "hash")), false, nil)
+	if rapid.Bool().Draw(t, "lower") {
+		r.Max.Key = at
+	} else {
+		r.Min.Key = at
+	}
+	chunk, ok := m.coll.Chunk(r)
+	if !ok {
+		t.Fatal("it does not lie by its shard key")
+	}
+	if err := m.c.RemoveChunk(t.Context(), m.coll, chunk); err != nil {
+		t.Fatal(err)
+	}
+	maps.DeleteFunc(m.docs, func(_ string, doc bson.Doc) bool {
+		place := layout.NewHashed(key).Append(nil, layout.Place{Doc: doc})[1:]
+		return bytes.Compare(r.Min.Key, place) <= 0 && bytes.Compare(place, r.Max.Key) < 0
+	})
+}
+
 // unit does some writes in one unit.
 func (m *model) unit(t *rapid.T) {
 	ctx := t.Context()
@@ -85,8 +125,7 @@ func (m *model) unit(t *rapid.T) {
 		id := rapid.IntRange(0, 9).Draw(t, "id")
 		doc := drawDoc(t, id)
 		name := fmt.Sprint(id)
-		key := m.coll.AppendIDKey(nil, bson.Int32(int32(id)))
-		old, err := u.LockRecord(ctx, m.coll, key)
+		key, old, err := m.lock(ctx, u, bson.Int32(int32(id)))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -188,12 +227,47 @@ func (m *model) check(t *rapid.T) {
 			t.Fatalf("%s is not in the model", d)
 		}
 	}
+	if m.key != "" {
+		for id := range int32(10) {
+			_, doc, closer, err := m.coll.FindID(nil, m.c.engine, bson.Int32(id))
+			if err != nil || !bytes.Equal(doc, m.docs[fmt.Sprint(id)]) {
+				t.Fatalf("%d is found as %s, %v", id, doc, err)
+			}
+			if closer != nil {
+				closer.Close()
+			}
+		}
+	}
 	mustValidate(t, m.c, m.coll)
+}
+
+// hashedKeys are the shard keys by which a collection lies in some tests; "" for one that
+// lies by _id.
+var hashedKeys = []string{"", "", `{_id: "hashed"}`, `{c: "hashed"}`, `{c: "hashed", "a.x": 1}`}
+
+// lieHashed makes a collection that has no documents one that lies by a shard key.
+func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collection {
+	k, err := schema.ParseShardKey(bson.MustParse(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entry := &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1}}
+	if _, err := c.SetSharding(context.Background(), ns, func(*Collection) (*schema.Sharding, error) { return entry, nil }); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LieByShardKey(context.Background(), ns); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	if _, ok := coll.Chunk(k.Whole()); !ok {
+		t.Fatal("the collection does not lie by its shard key")
+	}
+	return coll
 }
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
+		m := &model{key: rapid.SampledFrom(hashedKeys).Draw(t, "shard key"), fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
 		start := func() {
 			_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 		}
@@ -207,7 +281,11 @@ func TestModel(t *testing.T) {
 		if m.coll, err = m.c.Create(t.Context(), ns, nil); err != nil {
 			t.Fatal(err)
 		}
+		if m.key != "" {
+			m.coll = lieHashed(t, m.c, ns, m.key)
+		}
 		t.Repeat(map[string]func(*rapid.T){
+			"chunk":   m.chunk,
 			"unit":    m.unit,
 			"unit2":   m.unit,
 			"unit3":   m.unit,

@@ -55,6 +55,13 @@ func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
 // key and key string of _id the unit has; nil for none.
 func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	r := u.reader(fresh)
+	if c.entersIDs() && c.sections == nil {
+		record, found, err := c.entryOf(nil, r, u.id)
+		if !found {
+			record = nil
+		}
+		return record, err
+	}
 	if c.Windowed() {
 		section, found, err := c.sectionOf(r, u.id)
 		if err != nil {
@@ -112,7 +119,7 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 			return err
 		}
 		for _, k := range keys {
-			if was && !(is && ix.ByWindow) { // there the new entry replaces the old one
+			if was && !(is && ix.ByPrefix != nil) { // there the new entry replaces the old one
 				u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, key)
 				if err := u.u.Delete(ix.Ident, u.entry, len(u.value)); err != nil {
 					return err

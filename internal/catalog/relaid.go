@@ -22,6 +22,9 @@ type relaid struct {
 	ids storage.Ident
 	// turns is how often a relayout has begun or ended.
 	turns int
+	// over says that the collection lies by its shard key since: all documents of before
+	// were gone when that began, and there are no two halves any more.
+	over bool
 }
 
 // noteRelaid records that c replaces another descriptor, or none. The gate is closed.
@@ -35,13 +38,19 @@ func (c *Collection) noteRelaid(old *Collection) {
 		}
 		c.live.relaid.Store(n)
 	case c.relay == nil && old != nil && old.relay != nil:
-		c.live.relaid.Store(&relaid{was.ids, was.turns + 1})
+		c.live.relaid.Store(&relaid{ids: was.ids, turns: was.turns + 1})
+	case was != nil && !was.over && c.entersIDs() && c.sections == nil:
+		// A reader that saw one of those states does not know what it has seen.
+		c.live.relaid.Store(&relaid{ids: was.ids, turns: was.turns + 4, over: true})
 	}
 }
 
 // Relaid reports whether documents may be in either half of a layout.Relay, in some
 // state of the store since the process began.
-func (c *Collection) Relaid() bool { return c.live.relaid.Load() != nil }
+func (c *Collection) Relaid() bool {
+	r := c.live.relaid.Load()
+	return r != nil && !r.over
+}
 
 // Relaying reports whether a relayout of the collection is in progress.
 func (c *Collection) Relaying() bool { return c.relay != nil }
@@ -107,6 +116,14 @@ func (c *Collection) lookEither(dst RecordKey, r storage.Reader, id bson.Value) 
 
 // findAgain finds a document by the key string of its _id where it has moved.
 func (c *Collection) findAgain(r storage.Reader, id []byte) (to RecordKey, doc bson.Doc, closer io.Closer, err error) {
+	if c.entersIDs() && c.sections == nil {
+		record, found, err := c.entryOf(nil, r, id)
+		if err != nil || !found {
+			return nil, nil, nil, err
+		}
+		doc, closer, err = c.find(r, record)
+		return record, doc, closer, err
+	}
 	if c.Windowed() {
 		section, found, err := c.sectionOf(r, id)
 		if err != nil {

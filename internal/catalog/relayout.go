@@ -39,7 +39,7 @@ var ErrRelayWaits = errors.New("catalog: the layout of the collection cannot be 
 // RelayRule returns the rule whose windows a filled collection would get: the
 // first one that can have windows, if the collection has none.
 func (c *Collection) RelayRule() *Rule {
-	if c.Ident == 0 || !c.mayHaveWindows() || c.live.expiring.Load() != nil {
+	if c.Ident == 0 || !c.mayBeLaidOut() || c.live.expiring.Load() != nil {
 		return nil
 	}
 	for _, r := range c.rules {
@@ -267,7 +267,7 @@ func (t *change) endBack(coll *Collection) error {
 	}
 	next := coll.with(func(n *Collection) {
 		id := *coll.indexes[0]
-		id.Ident, id.Records, id.ByWindow = coll.Ident, true, false
+		id.Ident, id.Records, id.ByPrefix = coll.Ident, true, nil
 		n.indexes = slices.Clone(coll.indexes)
 		n.indexes[0] = &id
 		n.setLayout(layout.ByID{})
@@ -403,16 +403,20 @@ func (u *Unit) tellLeft(err error) {
 // leaves reports whether a document with that record key moves when it is written.
 func (c *Collection) leaves(key RecordKey) bool { return c.relay != nil && c.relay.Leaves(key) }
 
-// updateAway is Update of a document that leaves its half: in the same unit it
-// moves to where it would be stored now (invariant old-still).
+// updateAway is Update of a document that leaves its half, or whose record key follows
+// from what has changed: in the same unit it moves to where it would be stored now
+// (invariant old-still).
 func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc) error {
 	u.e.keeps = true
 	u.from = append(u.from[:0], u.record...)
 	defer func() { u.from = u.from[:0] }()
-	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: u.from.IDInRelay(), Low: c.live.lowWater.Load()})
+	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(u.from), Low: c.live.lowWater.Load()})
 	u.plan, u.keyRoom = u.plan[:0], 0
 	if err := u.planOld(c, u.from, old); err != nil {
 		return err
+	}
+	if !c.leaves(u.from) { // the new entry of _id replaces the old one
+		u.plan = slices.DeleteFunc(u.plan, func(w entryWrite) bool { return w.ix.ByPrefix != nil })
 	}
 	if err := u.planNew(c, doc); err != nil {
 		return err
@@ -421,6 +425,7 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 		return err
 	}
 	u.noteDue(c, doc)
+	u.wrote(c)
 	if err := u.u.Delete(c.Ident, u.from, len(old)); err != nil {
 		return err
 	}

@@ -22,7 +22,7 @@ import (
 func quiet(string, int64, int64) {}
 
 // repairNames are the collections of variety.
-var repairNames = []string{"d.plain", "d.windows", "d.capped", "d.series", "d.written", "admin.system.users", "d.view"}
+var repairNames = []string{"d.plain", "d.windows", "d.capped", "d.series", "d.written", "d.hashed", "admin.system.users", "d.view"}
 
 // variety makes a store with each kind of collection, documents in tables and in logs, and
 // takes the process away.
@@ -56,6 +56,8 @@ func variety(t *testing.T) *storage.MemFS {
 	capped := create("d.capped", `{capped: true, size: {$numberLong: "100000"}}`)
 	series := create("d.series", `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}, expireAfterSeconds: {$numberLong: "100000"}}`)
 	written := create("d.written", `{}`, `{v: 2, key: {_ts: 1}, name: "ts", expireAfterSeconds: {$numberLong: "60"}, since: {$numberLong: "0"}, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}`)
+	create("d.hashed", `{}`, `{v: 2, key: {k: "hashed"}, name: "k_hashed"}`)
+	hashed := lieHashed(t, c, schema.Namespace{DB: "d", Coll: "hashed"}, `{k: "hashed"}`)
 	users := create("admin.system.users", `{}`)
 	create("d.view", `{viewOn: "plain", pipeline: []}`)
 	text := strings.Repeat("text ", 100)
@@ -66,6 +68,7 @@ func variety(t *testing.T) *storage.MemFS {
 				plain:   fmt.Sprintf(`{_id: %d, a: %d, tags: ["x", %d], text: "%s"}`, i, i, i%7, text),
 				windows: fmt.Sprintf(`{_id: %d, at: {$date: {$numberLong: "%d"}}, text: "%s"}`, i, 1_700_000_000_000+i*60_000, text),
 				capped:  fmt.Sprintf(`{_id: %d, n: "%s"}`, i, text),
+				hashed:  fmt.Sprintf(`{_id: %d, k: %d, text: "%s"}`, i, i%50, text),
 				users:   fmt.Sprintf(`{_id: "u%d"}`, i),
 			} {
 				if err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.Insert(ctx, coll, bson.MustParse(doc)) }); err != nil {

@@ -239,7 +239,7 @@ func (w *sweeper) sweepStep(ctx context.Context, from []byte) (next []byte, whol
 	if next, err = w.scan(from); err != nil {
 		return nil, false, err
 	}
-	if !w.ix.ByWindow {
+	if w.ix.ByPrefix == nil {
 		// No entry with a dead record key is ever added again, so single ones are
 		// removed without closing the gate. On _id one may be: an _id can come back.
 		if err := w.dropPoints(ctx); err != nil {
@@ -287,7 +287,7 @@ func (w *sweeper) scan(from []byte) (next []byte, err error) {
 			return nil, err
 		}
 		_, record, _ := w.ix.Split(w.record[:0], it.Key(), v)
-		if w.ix.ByWindow {
+		if w.ix.ByPrefix != nil {
 			w.record = record
 		}
 		if w.gone.Dead(record) {

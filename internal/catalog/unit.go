@@ -202,7 +202,7 @@ func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bs
 		return bson.Doc(v.Doc).Clone(), nil
 	}
 	doc, closer, err := c.find(u.reader(fresh), key)
-	if err == nil && doc == nil && (c.Windowed() || c.Relaid()) {
+	if err == nil && doc == nil && (c.entersIDs() || c.Relaid()) {
 		return u.follow(c, key, fresh)
 	}
 	if err != nil || doc == nil {

@@ -353,7 +353,7 @@ func (x *validation) index(i int, ix *Index) error {
 		return err
 	}
 	r.Keys = got.n
-	if ix.ByWindow && x.coll.relay != nil {
+	if ix.ByPrefix != nil && x.coll.relay != nil {
 		r.Keys += x.windows[layout.ByIDSection][windowDocs]
 	}
 	stored, err := readPaths(x.s, ix.Ident)
@@ -417,7 +417,7 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 // onePlace reports that a document in a window is also stored by its _id (invariant
 // one-place).
 func (x *validation) onePlace(ix *Index, id []byte) error {
-	if !ix.ByWindow || x.coll.relay == nil {
+	if ix.ByPrefix == nil || x.coll.relay == nil {
 		return nil
 	}
 	_, closer, err := x.s.Get(x.coll.Ident, id)

@@ -33,7 +33,7 @@ const (
 // windowsFor returns the windows that a collection without documents gets with
 // new indexes: those of the first index that can have windows; nil for none.
 func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
-	if !c.mayHaveWindows() {
+	if !c.mayBeLaidOut() && !c.liesByShardKey() {
 		return nil
 	}
 	for _, ix := range fresh {
@@ -44,19 +44,25 @@ func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
 	return nil
 }
 
-// mayHaveWindows reports whether the collection may get windows of expiry.
-func (c *Collection) mayHaveWindows() bool {
+// mayBeLaidOut reports whether the collection, which lies by _id, may get another layout.
+func (c *Collection) mayBeLaidOut() bool {
 	ns := c.Namespace
 	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && !ns.IsSystem()
 }
 
 // Windowed reports whether the collection is clustered by windows of expiry.
-func (c *Collection) Windowed() bool {
+func (c *Collection) Windowed() bool { return c.sections != nil && c.entersIDs() }
+
+// entersIDs reports whether the index on _id has entries by which documents are found.
+func (c *Collection) entersIDs() bool {
 	if c.Ident == 0 {
 		return false
 	}
-	by := c.layout.FoundByID()
-	return by == layout.ByEntry || by == layout.ByEither
+	switch c.layout.FoundByID() {
+	case layout.ByEntry, layout.ByValue, layout.ByEither:
+		return true
+	}
+	return false
 }
 
 // WindowedBy reports whether the documents that are due by a rule are those of

@@ -116,7 +116,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	}
 	doc = u.Stamp(c, doc)
 	u.record = append(u.record[:0], u.resolve(key)...)
-	if c.leaves(u.record) {
+	if c.leaves(u.record) || !c.layout.Stays(old, doc) {
 		return u.updateAway(ctx, c, old, doc)
 	}
 	u.plan, u.keyRoom = u.plan[:0], 0
@@ -327,7 +327,7 @@ func (u *Unit) writeEntries(c *Collection) error {
 		u.entry, u.value = w.ix.appendEntry(u.entry[:0], u.value[:0], w.key, record)
 		var err error
 		if w.del {
-			if !w.ix.ByWindow {
+			if w.ix.ByPrefix == nil {
 				u.gone++ // on _id, others have no entries
 			}
 			err = u.u.Delete(w.ix.Ident, u.entry, len(u.value))
@@ -349,7 +349,7 @@ func (u *Unit) writeEntries(c *Collection) error {
 func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	u.locks = u.locks[:0]
 	for _, w := range u.plan {
-		if !w.del && w.ix.unique() && !w.ix.ByWindow {
+		if !w.del && w.ix.unique() && w.ix.ByPrefix == nil {
 			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
 		}
 	}
@@ -367,7 +367,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		}
 	}()
 	for _, w := range u.plan {
-		if w.del || !w.ix.unique() || w.ix.ByWindow {
+		if w.del || !w.ix.unique() || w.ix.ByPrefix != nil {
 			continue
 		}
 		if probe == nil {

@@ -25,6 +25,7 @@ import (
 // removed ones: index entries are dead if their record key is below the low
 // water and from before the last drop.
 type Bucket struct {
+	settled
 	// TimeField is the collection's timeField.
 	TimeField string
 }

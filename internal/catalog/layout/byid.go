@@ -4,7 +4,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 
 // ByID lays documents in the order of _id: the record key is its key string, so
 // a read by _id is one lookup, and the index on _id costs nothing.
-type ByID struct{}
+type ByID struct{ settled }
 
 // FoundByID implements Layout.
 func (ByID) FoundByID() Lookup { return ByRecord }

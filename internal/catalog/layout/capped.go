@@ -8,7 +8,7 @@ import (
 
 // Capped lays documents in the order of insertion: the record key is a sequence
 // number, eight bytes big-endian.
-type Capped struct{}
+type Capped struct{ settled }
 
 // FoundByID implements Layout.
 func (Capped) FoundByID() Lookup { return ByScan }

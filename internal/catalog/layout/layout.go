@@ -20,6 +20,16 @@ type Layout interface {
 	// Identity returns the part of a record key that a document keeps for its life,
 	// and by which it is locked (invariant identity). It shares the key's bytes.
 	Identity(k Key) []byte
+	// Prefix returns how many bytes of a record key precede its identity, from the bytes
+	// that begin with them: the record key, or the value of an entry of the index on _id.
+	// Of layouts that are found ByEntry or ByValue.
+	Prefix(b []byte) int
+	// Stays reports whether a document keeps its record key when it becomes another one.
+	// If it does not, it moves with the update.
+	Stays(old, doc bson.Doc) bool
+	// Chunk returns the range of records in which are exactly the documents in a range of
+	// a shard key; ok is false where they are not in one.
+	Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool)
 	// ID returns the key string of _id in a record key, empty if the key is
 	// damaged; has is false if the record keys of the layout do not contain it.
 	ID(k Key) (id []byte, has bool)
@@ -34,6 +44,19 @@ type Layout interface {
 	Stored() bson.Doc
 }
 
+// settled is the part of a layout in which a record key never changes with its document,
+// has no Prefix, and tells nothing of shard keys.
+type settled struct{}
+
+// Prefix implements Layout.
+func (settled) Prefix([]byte) int { return 0 }
+
+// Stays implements Layout.
+func (settled) Stays(_, _ bson.Doc) bool { return true }
+
+// Chunk implements Layout.
+func (settled) Chunk(*schema.ShardKey, schema.ShardRange) (KeyRange, bool) { return KeyRange{}, false }
+
 // Lookup is how a record key is found by _id.
 type Lookup int
 
@@ -45,13 +68,19 @@ const (
 	ByEntry
 	// ByScan: the index on _id, where there is one, is like any other.
 	ByScan
+	// ByValue: it is mostly what Append makes of a Place without a document; where that
+	// finds nothing, as ByEntry.
+	ByValue
 	// ByEither: as ByEntry where the index on _id has an entry, else as ByRecord.
 	ByEither
 )
 
 // Place has what record keys are made from. No layout needs all of it.
 type Place struct {
-	Doc bson.Doc
+	// Doc is the document; nil for one of which only the _id is known, where the layout is
+	// found ByValue. IDValue is that then.
+	Doc     bson.Doc
+	IDValue bson.Value
 	// ID is the key string of the document's _id, in the order of the collection.
 	ID []byte
 	// Low is the low water: a new document is above it.

@@ -17,8 +17,10 @@ import (
 
 // script is the state of one file of testdata:
 //
-//	layout byid|capped|window|relay|relayBack|bucket   by a TTL index's specification, or a timeField
+//	layout byid|capped|window|relay|relayBack|bucket|hashed   by a TTL index's specification, a timeField, or a shard key
 //	key [seq=N] [low=SECTION] [own=N] [drops=N]   record key of a document, its parts and its section
+//	stays                                         whether a document keeps its record key when it becomes another
+//	chunk key=PATTERN                             the records in a range of a shard key
 //	third in=SECTION                              what a document adds there
 //	due now=N                                     the marks of a rule at an instant
 //	dead key=HEX low=… own=… drops=… byid=HEX     whether an entry is dead
@@ -54,6 +56,23 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 		fmt.Fprintf(b, "%x identity %x\n", []byte(k), s.layout.Identity(k))
 		if sections := s.layout.Sections(); sections != nil {
 			fmt.Fprintf(b, "section %016x, belongs to %016x\n", sections.In(k), sections.Of(doc))
+		}
+	case "stays":
+		before, after, _ := strings.Cut(d.Input, "\n")
+		fmt.Fprintf(b, "%t\n", s.layout.Stays(document(t, before), document(t, after)))
+	case "chunk":
+		k, err := schema.ParseShardKey(bson.MustParse(d.CmdArgs[0].Vals[0]))
+		if err != nil {
+			return err
+		}
+		r, ok := k.ParseRange(document(t, d.Input))
+		if !ok {
+			return fmt.Errorf("no range of %s", k)
+		}
+		if records, ok := s.layout.Chunk(k, r); ok {
+			fmt.Fprintf(b, "%x to %x\n", []byte(records.From), []byte(records.To))
+		} else {
+			fmt.Fprintln(b, "not a range of records")
 		}
 	case "third":
 		fmt.Fprintf(b, "%d\n", s.layout.Sections().Third(document(t, d.Input), hex(d, "in")))
@@ -102,6 +121,16 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 		s.layout = Capped{}
 	case "bucket":
 		s.layout = Bucket{TimeField: strings.TrimSpace(d.Input)}
+	case "hashed":
+		k, err := schema.ParseShardKey(bson.MustParse(d.Input))
+		if err != nil || !Hashable(k) {
+			return fmt.Errorf("no hashed layout by %s: %v", d.Input, err)
+		}
+		l := LoadHashed(NewHashed(k).Stored())
+		if l == nil || !bytes.Equal(l.Stored(), NewHashed(k).Stored()) {
+			return fmt.Errorf("loaded %v of %s", l, NewHashed(k).Stored())
+		}
+		s.layout = l
 	case "window", "relay", "relayBack":
 		doc, err := bson.ParseJSON(d.Input)
 		if err != nil {

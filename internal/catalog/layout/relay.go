@@ -23,14 +23,14 @@ const ByIDSection = 0xfe << 56
 // OfID reports whether a record key of a Relay belongs to the half by _id. Key strings
 // of _id and numbers of windows never begin with the same byte: tags are from 08 to
 // f8 (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes
-// with 00, 80 or ff. The only tag among those is that of regular expressions, which
+// with 00, 80 or ff, and record keys of a Hashed layout with fe. The only tag among those is that of regular expressions, which
 // cannot be an _id.
 func (k Key) OfID() bool {
 	if len(k) == 0 {
 		return false
 	}
 	switch k[0] {
-	case 0x00, firstDate, lastDate, 0xff:
+	case 0x00, firstDate, lastDate, firstHashed, 0xff:
 		return false
 	}
 	return true
@@ -53,7 +53,7 @@ type KeyRange struct{ From, To Key }
 
 // The halves of a Relay.
 var (
-	HalfByID    = Half{{Key{0x01}, Key{firstDate}}, {Key{lastDate + 1}, Key{0xff}}}
+	HalfByID    = Half{{Key{0x01}, Key{firstDate}}, {Key{lastDate + 1}, Key{firstHashed}}}
 	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{0xff}, nil}}
 )
 

@@ -42,6 +42,7 @@ const (
 // belong to another window that is not an earlier one of the same kind, it is
 // counted (Third) in the one where it stays.
 type Window struct {
+	settled
 	path       string // of the date
 	components []string
 	width      int64 // milliseconds
@@ -116,6 +117,9 @@ func (*Window) FoundByID() Lookup { return ByEntry }
 func (w *Window) Append(dst Key, p Place) Key {
 	return append(AppendSection(dst, p.Low.Lift(w.Of(p.Doc))), p.ID...)
 }
+
+// Prefix implements Layout.
+func (*Window) Prefix(b []byte) int { return min(len(b), SectionBytes) }
 
 // Identity implements Layout.
 func (*Window) Identity(k Key) []byte {

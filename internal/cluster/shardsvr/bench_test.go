@@ -10,13 +10,18 @@ import (
 )
 
 // BenchmarkMoveChunk moves one of 64 chunks of 200,000 documents of 300 bytes, from the
-// request to receive it until nothing of it is left on the donor: by the index on the shard
-// key, and without it, when all of the collection is walked.
+// request to receive it until nothing of it is left on the donor: of a collection that lies
+// by its shard key, of one that lies by _id (it had a document when it was sharded) by the
+// index on the shard key, and without that, when all of the collection is walked.
 func BenchmarkMoveChunk(b *testing.B) {
 	const documents, chunks = 200_000, 64
-	for _, index := range []string{"index", "dropped"} {
+	for _, index := range []string{"hashed", "index", "dropped"} {
 		b.Run(index, func(b *testing.B) {
 			donor, recipient := start(b, "s0"), start(b, "s1")
+			if index != "hashed" {
+				donor.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+				donor.ask("d", `{insert: "c", documents: [{_id: -1, k: -1}]}`)
+			}
 			uuid := donor.sharded(`{k: "hashed"}`)
 			text := strings.Repeat("x", 250)
 			for from := 0; from < documents; from += 2000 {

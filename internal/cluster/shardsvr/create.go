@@ -75,7 +75,10 @@ func (s *Shard) create(ctx context.Context, r *request, entry *schema.Sharding) 
 			return err
 		}
 	}
-	return s.makeIndexes(ctx, r.ns, r.body.Lookup("indexes"))
+	if err := s.makeIndexes(ctx, r.ns, r.body.Lookup("indexes")); err != nil {
+		return err
+	}
+	return s.cat.LieByShardKey(ctx, r.ns)
 }
 
 // shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: it shards the
@@ -144,7 +147,16 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 			return nil, mongoerr.New(mongoerr.InvalidOptions, "can't shard collection '%s' with unique index on %s and proposed shard key %s. Uniqueness can't be maintained unless shard key is a prefix", c.Namespace, ix.Key, key)
 		}
 	}
-	return s.cat.SetSharding(ctx, c.Namespace, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil })
+	if _, err := s.cat.SetSharding(ctx, c.Namespace, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil }); err != nil {
+		return nil, err
+	}
+	if err := s.cat.LieByShardKey(ctx, c.Namespace); err != nil {
+		return nil, err
+	}
+	if c = s.cat.Lookup(c.Namespace); c == nil {
+		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
+	}
+	return c, nil
 }
 
 // serving returns an index that supports a shard key, the exact one if it exists. If there is

@@ -175,6 +175,9 @@ const moveBatch = 500
 
 // clear removes the documents of a hidden range.
 func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.ShardRange) error {
+	if chunk, ok := c.Chunk(span); ok {
+		return s.cat.RemoveChunk(ctx, c, chunk)
+	}
 	key := c.Sharding().Key
 	inside := func(doc bson.Doc) bool {
 		at, err := key.Append(nil, doc)

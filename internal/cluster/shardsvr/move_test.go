@@ -150,9 +150,16 @@ func (m *member) ids() map[int32]bool {
 	return all
 }
 
-// TestMove: a range goes to another shard and back while clients write, each by the version
-// that it knows: no document is lost, doubled, or seen on both.
+// TestMove: a range goes to another shard and back while clients insert, update and remove,
+// each by the version that it knows: no document is lost, doubled, or seen on both, whether
+// it lies by the shard key or by _id.
 func TestMove(t *testing.T) {
+	for _, layout := range []string{"by shard key", "by id"} {
+		t.Run(layout, func(t *testing.T) { testMove(t, layout == "by shard key") })
+	}
+}
+
+func testMove(t *testing.T, byShardKey bool) {
 	a, b := start(t, "s0"), start(t, "s1")
 	for name, m := range map[string]*member{"s0": a, "s1": b} {
 		m.ask("admin", `{_shardsvrIdentify: 1, clusterId: {"$oid": "0102030405060708090a0b0c"}, name: "`+name+`", configdb: "cfg/localhost:1"}`)
@@ -163,6 +170,10 @@ func TestMove(t *testing.T) {
 			t.Fatal("shardingState says that it is none")
 		}
 	}
+	if !byShardKey { // it has a document when it is sharded
+		a.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+		a.ask("d", `{insert: "c", documents: [{_id: 1000000, k: 3, n: 1}]}`)
+	}
 	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
 	_, id := made.Lookup("uuid").Binary()
 	uuid := fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
@@ -172,12 +183,8 @@ func TestMove(t *testing.T) {
 	majors := map[*member]int{a: 1, b: 0}
 	owner := a // of the upper half
 	next, acknowledged := int32(0), map[int32]bool{}
-	insert := func() {
-		mu.Lock()
-		next++
-		n := next
-		mu.Unlock()
-		body := fmt.Sprintf(`{_id: %d, k: %d, n: 0}`, n, n)
+	// write runs a statement about the document with k: n, by the version of who owns it.
+	write := func(n int32, statement string) bool {
 		for {
 			mu.Lock()
 			to := a
@@ -186,24 +193,42 @@ func TestMove(t *testing.T) {
 			}
 			major := majors[to]
 			mu.Unlock()
-			reply, err := to.try("d", `{insert: "c", documents: [`+body+`], shardVersion: `+version(major)+`}`)
+			reply, err := to.try("d", `{`+statement+`, shardVersion: `+version(major)+`}`)
 			if mongoerr.Is(err, mongoerr.StaleConfig) {
 				continue
 			}
 			if err != nil {
 				t.Error(err)
-				return
+				return false
 			}
 			if errs := reply.Lookup("writeErrors"); errs.IsMissing() {
-				break
+				return true
 			} else if !strings.Contains(errs.String(), "code: 13388") {
 				t.Error(errs)
-				return
+				return false
 			}
+		}
+	}
+	// insert adds a document, increments n of it, and removes every seventh one.
+	insert := func() {
+		mu.Lock()
+		next++
+		n := next
+		mu.Unlock()
+		if !write(n, fmt.Sprintf(`insert: "c", documents: [{_id: %d, k: %d, n: 0}]`, n, n)) ||
+			!write(n, fmt.Sprintf(`update: "c", updates: [{q: {k: %d}, u: {$inc: {n: 1}}}]`, n)) {
+			return
+		}
+		if n%7 == 0 {
+			write(n, fmt.Sprintf(`delete: "c", deletes: [{q: {_id: %d, k: %d}, limit: 1}]`, n, n))
+			return
 		}
 		mu.Lock()
 		acknowledged[n] = true
 		mu.Unlock()
+	}
+	if !byShardKey {
+		a.ask("d", `{delete: "c", deletes: [{q: {_id: 1000000}, limit: 1}], shardVersion: `+version(1)+`}`)
 	}
 	for range 300 {
 		insert()
@@ -246,6 +271,14 @@ func TestMove(t *testing.T) {
 		upper := schema.HashOf(bson.Int32(n), nil) >= 0
 		if onB[n] != upper || onA[n] == upper {
 			t.Errorf("%d: on the one %t, on the other %t", n, onA[n], onB[n])
+		}
+	}
+	for _, m := range []*member{a, b} {
+		if n := m.ask("d", `{count: "c", query: {n: {$ne: 1}}}`).Lookup("n").String(); n != "0" {
+			t.Errorf("%s of the documents were not updated once", n)
+		}
+		if v := m.ask("d", `{validate: "c", full: true}`); !v.Lookup("valid").Bool() {
+			t.Errorf("the collection is damaged: %s", v)
 		}
 	}
 	if len(onA)+len(onB) != len(acknowledged) {

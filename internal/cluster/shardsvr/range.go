@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -16,12 +17,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// A range of a collection is scanned by an index on the shard key, so the cost depends on
-// the range alone. If there is no such index (a hashed one may be dropped), the whole
+// A range of a collection that is laid out by the shard key is scanned in the order of its
+// records (catalog.Collection.Chunk), else by an index on the shard key, so the cost depends
+// on the range alone. If there is no such index (a hashed one may be dropped), the whole
 // collection is scanned in the order of _id, and documents outside the range are skipped.
 //
 // A walk can be resumed at a place, on any member and in any later snapshot: {_id} in
-// the order of _id, else {key, id}, binary: the key in the index, and, of the documents that
+// the order of _id; {record}, binary, in that of the records, which stays while the shard
+// key does; else {key, id}, binary: the key in the index, and, of the documents that
 // have that key, the identity of the last one. Those come in the order of their identities,
 // not of their records: a record's key may change between two requests (windows of expiry),
 // and the document would be missed.
@@ -38,6 +41,9 @@ const (
 // unless that is missing, until f returns false. at makes the document's place.
 func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
 	var id bson.Value
+	if chunk, ok := c.Chunk(span); ok {
+		return s.eachRecord(ctx, c, chunk, after, f)
+	}
 	w := keyWalk{s: s, coll: c, span: span, f: f}
 	if after.Type == bson.TypeDocument {
 		id = after.Doc().Lookup("_id")
@@ -49,6 +55,32 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 		}
 	}
 	return s.eachByID(ctx, c, span, bson.Empty, id, f)
+}
+
+// eachRecord is each for a range of records.
+func (s *Shard) eachRecord(ctx context.Context, c *catalog.Collection, chunk layout.KeyRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) (err error) {
+	if after.Type == bson.TypeDocument {
+		if last := binary(after, "record"); last != nil {
+			chunk.From = append(last, 0)
+		}
+	}
+	scan := s.exec.ScanRecords(c, chunk)
+	defer func() {
+		if cerr := scan.Close(); err == nil {
+			err = cerr
+		}
+	}()
+	for {
+		record, doc, err := scan.Next(ctx)
+		if doc == nil || err != nil {
+			return err
+		}
+		if !f(doc, func() bson.Value {
+			return bson.Document(new(bson.Builder).Binary("record", 0, record).Finish())
+		}) {
+			return nil
+		}
+	}
 }
 
 func binary(doc bson.Value, name string) []byte {

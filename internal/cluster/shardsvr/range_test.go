@@ -57,19 +57,21 @@ func (m *member) clone(span string, each func(next bson.Value)) map[string]int {
 
 const whole = `min: {k: {"$minKey": 1}}, max: {k: {"$maxKey": 1}}`
 
-// TestCloneByKey: a range is read by the index on the shard key, in batches, each document
-// once, whatever the layout is, and however many have one key; and all of it is read where
-// the index goes in between.
-func TestCloneByKey(t *testing.T) {
-	for name, index := range map[string]string{
-		"by id":   "",
-		"windows": `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`,
+// TestClone: a range is read in batches, each document once, whatever the layout is, and
+// however many have one key: in the order of the records where the collection lies by its
+// shard key, else by the index on that, and where the index goes in between by all of the
+// collection.
+func TestClone(t *testing.T) {
+	for _, tc := range []struct{ name, key, index, dropped, place string }{
+		{"hashed", `{k: "hashed"}`, "", "k_hashed", "record"},
+		{"by id", `{k: 1}`, "", "k_1", "key"},
+		{"windows", `{k: "hashed"}`, `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`, "k_hashed", "key"},
 	} {
-		t.Run(name, func(t *testing.T) {
+		t.Run(tc.name, func(t *testing.T) {
 			m := start(t, "s0")
-			m.sharded(`{k: "hashed"}`)
-			if index != "" {
-				m.ask("d", index)
+			m.sharded(tc.key)
+			if tc.index != "" {
+				m.ask("d", tc.index)
 			}
 			// 5,000 documents with one key, in windows in the opposite order of their _ids,
 			// which are more than a batch and more than a run; and 1,000 with others.
@@ -85,8 +87,8 @@ func TestCloneByKey(t *testing.T) {
 			batches := 0
 			seen := m.clone(whole, func(next bson.Value) {
 				batches++
-				if !next.Doc().Has("key") {
-					t.Errorf("it is not read by the index: %s", next)
+				if !next.Doc().Has(tc.place) {
+					t.Errorf("it is not read by %s: %s", tc.place, next)
 				}
 			})
 			if len(seen) != 6000 || batches < 2 {
@@ -99,7 +101,10 @@ func TestCloneByKey(t *testing.T) {
 			}
 			half := m.clone(upper, func(bson.Value) {})
 			for i := range 6000 {
-				inside := schema.HashOf(bson.Int32(int32(max(0, i-5000))), nil) >= 0
+				inside := max(0, i-5000) >= 0
+				if strings.Contains(tc.key, "hashed") {
+					inside = schema.HashOf(bson.Int32(int32(max(0, i-5000))), nil) >= 0
+				}
 				if (half[fmt.Sprint(i)] == 1) != inside {
 					t.Errorf("%d lies in the range: %t", i, inside)
 				}
@@ -107,8 +112,8 @@ func TestCloneByKey(t *testing.T) {
 			dropped := false
 			seen = m.clone(whole, func(next bson.Value) {
 				if !dropped {
-					m.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
-				} else if !next.Doc().Has("_id") {
+					m.ask("d", `{dropIndexes: "c", index: "`+tc.dropped+`"}`)
+				} else if !next.Doc().Has("_id") && !next.Doc().Has("record") {
 					t.Errorf("it is read by an index that was dropped: %s", next)
 				}
 				dropped = true

@@ -87,9 +87,7 @@ func TestSameGroups(t *testing.T) {
 		ctx := context.Background()
 		indexed, plain := schema.Namespace{DB: "d", Coll: fmt.Sprintf("i%d", n)}, schema.Namespace{DB: "d", Coll: fmt.Sprintf("p%d", n)}
 		for _, ns := range []schema.Namespace{indexed, plain} {
-			if _, err := h.catalog.Create(ctx, ns, nil); err != nil {
-				rt.Fatalf("%v", err)
-			}
+			h.create(rt, ns)
 		}
 		option := rapid.SampledFrom([]string{"", "", `, "sparse": true`, `, "collation": ` + caseless}).Draw(rt, "option")
 		h.index(rt, indexed, []string{

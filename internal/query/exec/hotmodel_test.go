@@ -191,6 +191,9 @@ func TestHotDocumentsModel(t *testing.T) {
 			if _, err := h.catalog.Create(ctx, hotNS, nil); err != nil {
 				t.Fatal(err)
 			}
+			if seed%3 == 0 { // updates move documents, or none
+				h.lieHashed(t, hotNS, []string{`{"v": "hashed"}`, `{"_id": "hashed"}`}[seed%2])
+			}
 			h.index(t, hotNS, []string{`{"key": {"u": 1}, "name": "u", "unique": true, "sparse": true}`, `{"key": {"v": 1, "m": 1}, "name": "vm"}`})
 			for _, id := range []int{0, 1, 2, hotCounter} {
 				if _, err := m.operate(ctx, fmt.Sprintf(`{"q": {"_id": %d}, "u": {"$set": {"v": 0}}, "upsert": true}`, id)); err != nil {

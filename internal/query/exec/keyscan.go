@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -52,6 +53,44 @@ func (s *KeyScan) Next(ctx context.Context) (key, record []byte, err error) {
 			return s.row.Key, s.row.Record, nil
 		}
 	}
+}
+
+// RecordScan reads the documents of a range of records, in order, over one state of the
+// store: all of them, hidden or not. It must be closed.
+type RecordScan struct {
+	scan  collScan
+	row   stage.Row
+	works int
+	done  func()
+}
+
+// ScanRecords opens a scan of the records in a range, over a fresh snapshot.
+func (x *Executor) ScanRecords(c *catalog.Collection, r layout.KeyRange) *RecordScan {
+	source, done := x.freshSource(c)
+	node := &plan.CollScan{}
+	return &RecordScan{scan: collScan{stats: stage.Stats{Node: node}, node: node, source: source, lower: r.From, upper: r.To}, done: done}
+}
+
+// Next moves to the next document and its record; both are valid until the following call,
+// and nil at the end.
+func (s *RecordScan) Next(ctx context.Context) (record []byte, doc bson.Doc, err error) {
+	if s.works++; s.works%stage.CtxEvery == 0 && ctx.Err() != nil {
+		return nil, nil, context.Cause(ctx)
+	}
+	for {
+		switch state, err := s.scan.Work(ctx, &s.row); {
+		case err != nil || state == stage.EOF:
+			return nil, nil, err
+		case state == stage.Advanced:
+			return s.row.Record, s.row.Doc, nil
+		}
+	}
+}
+
+// Close gives back what the scan holds.
+func (s *RecordScan) Close() error {
+	defer s.done()
+	return s.scan.Close()
 }
 
 // Document calls f with the document of a record in the scan's state of the store, nil

@@ -273,7 +273,7 @@ func (s *indexScan) resume() (bool, error) {
 func (s *indexScan) back(key, record []byte, again bool) error {
 	s.place, s.again = append(s.place[:0], key...), again
 	s.placeKey, s.turns = len(key), s.source.turns
-	if !s.index.Handle.(*catalog.Index).ByWindow {
+	if s.index.Handle.(*catalog.Index).ByPrefix == nil {
 		s.place = append(s.place, record...)
 	}
 	s.ended, s.seek = false, nil

@@ -421,10 +421,7 @@ func TestSameAnswer(t *testing.T) {
 		n++
 		ns := schema.Namespace{DB: "d", Coll: fmt.Sprintf("c%d", n)}
 		ctx := context.Background()
-		c, err := h.catalog.Create(ctx, ns, nil)
-		if err != nil {
-			rt.Fatalf("%v", err)
-		}
+		c := h.create(rt, ns)
 		early := rapid.Bool().Draw(rt, "indexes first")
 		var specs []string
 		for i := range rapid.IntRange(1, 4).Draw(rt, "indexes") {

@@ -101,7 +101,7 @@ func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *stora
 	if record == nil {
 		return false, storage.ErrCorruption
 	}
-	if handle.ByWindow {
+	if handle.ByPrefix != nil {
 		*memory = record
 	}
 	row.FillEntry(ix, ks, record, bits)

@@ -113,9 +113,7 @@ func TestSameUpdate(t *testing.T) {
 		ctx := context.Background()
 		indexed, plain := schema.Namespace{DB: "d", Coll: fmt.Sprintf("i%d", n)}, schema.Namespace{DB: "d", Coll: fmt.Sprintf("p%d", n)}
 		for _, ns := range []schema.Namespace{indexed, plain} {
-			if _, err := h.catalog.Create(ctx, ns, nil); err != nil {
-				rt.Fatalf("%v", err)
-			}
+			h.create(rt, ns)
 		}
 		var specs []string
 		for i := range rapid.IntRange(1, 3).Draw(rt, "indexes") {

@@ -1,0 +1,46 @@
+package exec
+
+import (
+	"context"
+
+	"pgregory.net/rapid"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// hashedKeys are shard keys by which collections lie in some tests; "" for the order of _id.
+var hashedKeys = []string{"", "", "", `{"_id": "hashed"}`, `{"a": "hashed"}`, `{"b": "hashed", "a": 1}`}
+
+// create makes a collection that lies by _id or by a shard key.
+func (h *house) create(t *rapid.T, ns schema.Namespace) *catalog.Collection {
+	if _, err := h.catalog.Create(context.Background(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if key := rapid.SampledFrom(hashedKeys).Draw(t, "shard key"); key != "" {
+		h.lieHashed(t, ns, key)
+	}
+	return h.catalog.Lookup(ns)
+}
+
+// lieHashed lays a collection that has no documents by a shard key.
+func (h *house) lieHashed(t opener, ns schema.Namespace, key string) {
+	t.Helper()
+	ctx := context.Background()
+	k, err := schema.ParseShardKey(bson.MustParse(key))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := h.catalog.SetSharding(ctx, ns, func(*catalog.Collection) (*schema.Sharding, error) {
+		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.catalog.LieByShardKey(ctx, ns); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok := h.catalog.Lookup(ns).Chunk(k.Whole()); !ok {
+		t.Fatal("the collection does not lie by its shard key")
+	}
+}
