@@ -295,6 +295,7 @@ const (
 	MechanismUnavailable                            Code = 334
 	CannotConvertIndexToUnique                      Code = 359
 	CollectionUUIDMismatch                          Code = 361
+	CannotDropShardKeyIndex                         Code = 370
 	UserWritesBlocked                               Code = 371
 	QueryRejectedBySettings                         Code = 396
 	CannotCreateChunkDistribution                   Code = 405

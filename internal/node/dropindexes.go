@@ -19,7 +19,8 @@ var dropIndexesFields = command.NewFields("dropIndexes",
 
 // dropIndexes answers {dropIndexes: collection, index: …}, where index is a
 // name, several names, a key pattern, or "*" for all but the one on _id.
-// (Manual: database command dropIndexes.)
+// Error 370 for the last index that a sharded collection needs. (Manual: database command
+// dropIndexes.)
 func (n *Node) dropIndexes() *command.Command {
 	return &command.Command{
 		Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Fields: dropIndexesFields, Flags: command.ChecksDatabase | ddlFlags | command.APIv1,
@@ -43,7 +44,11 @@ func (n *Node) runDropIndexes(ctx context.Context, op *command.Op) error {
 	was := 0
 	_, err = n.Catalog.DropIndexes(ctx, c.Namespace, func(c *catalog.Collection) ([]*catalog.Index, error) {
 		was = countedIndexes(c)
-		return pickIndexes(c, index)
+		picked, err := pickIndexes(c, index)
+		if err != nil {
+			return nil, err
+		}
+		return keepShardKey(c, picked, index.Type == bson.TypeString && index.Str() == "*")
 	})
 	if err != nil {
 		return err

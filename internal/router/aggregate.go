@@ -303,7 +303,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 			return err
 		}
 	default:
-		if rt, err = a.r.route(ctx, a.db+"."+a.coll); err != nil {
+		if rt, err = a.r.newestRoute(ctx, a.db+"."+a.coll); err != nil {
 			return err
 		}
 		shards = rt.owners()

@@ -255,10 +255,7 @@ func (r *Router) runShardVersion(ctx context.Context, op *command.Op) error {
 	if v.Type != bson.TypeString {
 		return mongoerr.New(mongoerr.TypeMismatch, "getShardVersion takes a namespace, found %s", v.Type)
 	}
-	rt, err := r.route(ctx, v.Str())
-	if err == nil {
-		rt, err = r.fresher(ctx, rt)
-	}
+	rt, err := r.newestRoute(ctx, v.Str())
 	if err != nil {
 		return err
 	}

@@ -108,6 +108,16 @@ func (r *Router) route(ctx context.Context, ns string) (*route, error) {
 	return r.readRoute(ctx, ns, e, nil)
 }
 
+// newestRoute returns the route of a namespace as the config servers have it now, for
+// what shards answer without a look at its version.
+func (r *Router) newestRoute(ctx context.Context, ns string) (*route, error) {
+	rt, err := r.route(ctx, ns)
+	if err != nil {
+		return nil, err
+	}
+	return r.fresher(ctx, rt)
+}
+
 // fresher returns a route of a namespace that is newer than a stale one.
 func (r *Router) fresher(ctx context.Context, old *route) (*route, error) {
 	return r.readRoute(ctx, old.ns, r.routes.of(old.ns), old)

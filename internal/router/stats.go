@@ -67,7 +67,7 @@ func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	rt, err := r.route(ctx, ns)
+	rt, err := r.newestRoute(ctx, ns)
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (r *Router) runDataSize(ctx context.Context, op *command.Op) error {
 	if v.Type != bson.TypeString {
 		return mongoerr.New(mongoerr.TypeMismatch, "dataSize takes a namespace, found %s", v.Type)
 	}
-	rt, err := r.route(ctx, v.Str())
+	rt, err := r.newestRoute(ctx, v.Str())
 	if err != nil {
 		return err
 	}
@@ -169,7 +169,7 @@ func (r *Router) runValidate(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	rt, err := r.route(ctx, ns)
+	rt, err := r.newestRoute(ctx, ns)
 	if err != nil {
 		return err
 	}

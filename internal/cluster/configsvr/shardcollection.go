@@ -107,7 +107,7 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 	}
 	b := new(bson.Builder).String("primary", db.Primary).Strings("shards", ids(all)...).Doc("key", key.Pattern()).Bool("unique", a.Bool("unique"))
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
-	for _, name := range []string{"numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck"} {
+	for _, name := range []string{"collation", "numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck"} {
 		b.Value(name, a.Value(name))
 	}
 	return decision{args: b.Finish(), commitment: commitment{writes: []write{s.logged("shardCollection.start", ns, new(bson.Builder).Doc("shardKey", key.Pattern()).String("primary", db.Primary).Finish())}}}, nil

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
@@ -127,8 +128,11 @@ func (r *request) shardCollection(ctx context.Context) error {
 
 // shard shards c, and builds the index that its shard key needs.
 func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.Sharding, body bson.Doc) (*catalog.Collection, error) {
+	if c.Settings.Collation != nil && !body.Has("collation") && !body.Lookup("unsplittable").Truthy() {
+		return nil, mongoerr.New(mongoerr.BadValue, "Collection has default collation: %s. Must specify collation {locale: 'simple'}", c.Options.Lookup("collation"))
+	}
 	key := shard.NewKey(entry.Key)
-	exact, reasons := serving(c, key)
+	exact, reasons := node.ShardKeyIndex(c, key)
 	if exact == nil {
 		if c.Count() > 0 {
 			return nil, mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before sharding the collection. %s", strings.Join(reasons, " "))
@@ -157,21 +161,6 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 		return nil, mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
 	}
 	return c, nil
-}
-
-// serving returns an index that supports a shard key, the exact one if it exists. If there is
-// none, reasons says why the indexes that begin with the key do not support it.
-func serving(c *catalog.Collection, key *shard.Key) (found *catalog.Index, reasons []string) {
-	for _, ix := range c.Indexes() {
-		ok, reason := key.Serves(ix.Index, ix.Multikey().Any())
-		switch {
-		case ok && ix.Ready && (found == nil || bson.CompareDocs(ix.Key, key.Pattern(), nil) == 0):
-			found = ix
-		case reason != "":
-			reasons = append(reasons, reason)
-		}
-	}
-	return found, reasons
 }
 
 // keyIndex returns the specification of the index that a shard key needs.
@@ -263,7 +252,7 @@ func (r *request) refine(ctx context.Context) error {
 		if len(c.Sharding().Hidden) > 0 {
 			return errBusy
 		}
-		if ix, reasons := serving(c, key); ix == nil {
+		if ix, reasons := node.ShardKeyIndex(c, key); ix == nil {
 			return mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before refining it. %s", strings.Join(reasons, " "))
 		}
 		return nil
