@@ -153,7 +153,7 @@ func TestSplitPoints(t *testing.T) {
 		m.insert(docs...)
 	}
 	size := len(bson.MustParse(`{_id: 1, k: 1, n: 1}`))
-	for _, dropped := range []string{"", "k_1", "k_n"} { // k_n serves where there is no other
+	for _, dropped := range []string{"", "k_1"} { // k_n serves where there is no other
 		if dropped != "" {
 			m.ask("d", `{dropIndexes: "c", index: "`+dropped+`"}`)
 		}
@@ -169,6 +169,13 @@ func TestSplitPoints(t *testing.T) {
 		if got := median(`min: {k: 20}, max: {k: 21}`); got != fmt.Sprint(mongoerr.CannotSplit) {
 			t.Errorf("after %q: %s", dropped, got)
 		}
+	}
+	if _, err := m.try("d", `{dropIndexes: "c", index: "k_n"}`); !mongoerr.Is(err, mongoerr.CannotDropShardKeyIndex) {
+		t.Errorf("the last index of the shard key goes: %v", err)
+	}
+	m.ask("d", `{dropIndexes: "c", index: "*"}`)
+	if got := m.ask("d", `{listIndexes: "c"}`).String(); !strings.Contains(got, "k_n") {
+		t.Errorf("all other indexes went, and %s is left", got)
 	}
 }
 
