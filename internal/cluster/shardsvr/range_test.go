@@ -62,14 +62,19 @@ const whole = `min: {k: {"$minKey": 1}}, max: {k: {"$maxKey": 1}}`
 // shard key, else by the index on that, and where the index goes in between by all of the
 // collection.
 func TestClone(t *testing.T) {
-	for _, tc := range []struct{ name, key, index, dropped, place string }{
-		{"hashed", `{k: "hashed"}`, "", "k_hashed", "record"},
-		{"by id", `{k: 1}`, "", "k_1", "key"},
-		{"windows", `{k: "hashed"}`, `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`, "k_hashed", "key"},
+	for _, tc := range []struct{ name, index, place string }{
+		{"hashed", "", "record"},
+		{"by id", "", "key"},
+		{"windows", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`, "key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := start(t, "s0")
-			m.sharded(tc.key)
+			if tc.name == "by id" { // it has a document when it is sharded
+				m.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+				m.ask("d", `{insert: "c", documents: [{_id: -1, k: -1}]}`)
+			}
+			m.sharded(`{k: "hashed"}`)
+			m.ask("d", `{delete: "c", deletes: [{q: {_id: -1}, limit: 1}], shardVersion: `+version(1)+`}`)
 			if tc.index != "" {
 				m.ask("d", tc.index)
 			}
@@ -101,10 +106,7 @@ func TestClone(t *testing.T) {
 			}
 			half := m.clone(upper, func(bson.Value) {})
 			for i := range 6000 {
-				inside := max(0, i-5000) >= 0
-				if strings.Contains(tc.key, "hashed") {
-					inside = schema.HashOf(bson.Int32(int32(max(0, i-5000))), nil) >= 0
-				}
+				inside := schema.HashOf(bson.Int32(int32(max(0, i-5000))), nil) >= 0
 				if (half[fmt.Sprint(i)] == 1) != inside {
 					t.Errorf("%d lies in the range: %t", i, inside)
 				}
@@ -112,7 +114,7 @@ func TestClone(t *testing.T) {
 			dropped := false
 			seen = m.clone(whole, func(next bson.Value) {
 				if !dropped {
-					m.ask("d", `{dropIndexes: "c", index: "`+tc.dropped+`"}`)
+					m.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
 				} else if !next.Doc().Has("_id") && !next.Doc().Has("record") {
 					t.Errorf("it is read by an index that was dropped: %s", next)
 				}
@@ -176,6 +178,32 @@ func TestSplitPoints(t *testing.T) {
 	m.ask("d", `{dropIndexes: "c", index: "*"}`)
 	if got := m.ask("d", `{listIndexes: "c"}`).String(); !strings.Contains(got, "k_n") {
 		t.Errorf("all other indexes went, and %s is left", got)
+	}
+}
+
+// TestSplitPointsOfRecords: a collection that is laid out by a hash is cut at the same points
+// with its index and without it.
+func TestSplitPointsOfRecords(t *testing.T) {
+	m := start(t, "s0")
+	m.sharded(`{k: "hashed"}`)
+	var docs []string
+	for i := range 1000 {
+		docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d}`, i, i))
+	}
+	m.insert(docs...)
+	size := len(bson.MustParse(`{_id: 1, k: 1}`))
+	ask := func() string {
+		cut := m.ask("admin", fmt.Sprintf(`{_shardsvrSplitPoints: "d.c", %s, bytes: %d, limit: 100}`, whole, 250*size))
+		half := m.ask("admin", `{_shardsvrSplitPoints: "d.c", `+upper+`, bytes: 0, limit: 1}`)
+		return fmt.Sprint(cut.Lookup("points"), cut.Lookup("documents"), cut.Lookup("bytes"), half.Lookup("points"))
+	}
+	want := ask()
+	if n := strings.Count(want, "{ k: "); n != 4 {
+		t.Errorf("%d points, want 3 and the median: %s", n, want)
+	}
+	m.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
+	if got := ask(); got != want {
+		t.Errorf("without the index %s, want %s", got, want)
 	}
 }
 

@@ -51,10 +51,12 @@ var errEmptyChunk = mongoerr.New(mongoerr.CannotSplit, "cannot find a split poin
 
 // cut finds where to cut a range into parts of so many bytes, limit points at the most, or,
 // with 0 bytes, in two halves. By an index on the shard key it reads no documents, and takes
-// each for one of the collection's average size. Errors: 87.
+// each for one of the collection's average size. Without one it reads the documents of the
+// range, if the collection is laid out by the shard key, else all of the collection.
+// Errors: 87.
 func (s *Shard) cut(ctx context.Context, c *catalog.Collection, span schema.ShardRange, size int64, limit int) (cuts, error) {
 	ix := c.ShardKeyIndex()
-	if ix == nil {
+	if _, laid := c.Chunk(span); ix == nil && !laid {
 		return s.cutBySample(ctx, c, span, size, limit)
 	}
 	average := int64(1)
@@ -91,7 +93,7 @@ func (s *Shard) cut(ctx context.Context, c *catalog.Collection, span schema.Shar
 		}
 	}
 	for _, key := range keys {
-		p, ok, err := s.boundAt(ctx, c, ix, key)
+		p, ok, err := s.boundAt(ctx, c, key)
 		if err != nil {
 			return found, err
 		}
@@ -131,6 +133,9 @@ func (s *Shard) median(ctx context.Context, c *catalog.Collection, ix *catalog.I
 // eachKey calls f with the shard keys of the documents of a range, in order, until it
 // returns false.
 func (s *Shard) eachKey(ctx context.Context, c *catalog.Collection, ix *catalog.Index, span schema.ShardRange, f func(key []byte) bool) (err error) {
+	if ix == nil {
+		return s.eachKeyOfRecords(ctx, c, span, f)
+	}
 	scan := s.exec.ScanKeys(c, ix, span.Min.Key, span.Max.Key)
 	defer func() {
 		if cerr := scan.Close(); err == nil {
@@ -156,24 +161,36 @@ func (s *Shard) eachKey(ctx context.Context, c *catalog.Collection, ix *catalog.
 	}
 }
 
+// eachKeyOfRecords is eachKey for a collection that is laid out by the shard key.
+func (s *Shard) eachKeyOfRecords(ctx context.Context, c *catalog.Collection, span schema.ShardRange, f func(key []byte) bool) error {
+	var room []byte
+	var failed error
+	err := s.each(ctx, c, span, bson.Value{}, func(doc bson.Doc, _ func() bson.Value) bool {
+		if room, failed = c.Sharding().Key.Append(room[:0], doc); failed != nil {
+			return false
+		}
+		return f(room)
+	})
+	if err == nil {
+		err = failed
+	}
+	return err
+}
+
 // boundAt is the bound at which a shard key begins; ok is false if no document has it any
 // more.
-func (s *Shard) boundAt(ctx context.Context, c *catalog.Collection, ix *catalog.Index, key []byte) (b shard.Bound, ok bool, err error) {
-	scan := s.exec.ScanKeys(c, ix, key, keystring.Successor(key))
-	defer func() {
-		if cerr := scan.Close(); err == nil {
-			err = cerr
-		}
-	}()
-	_, record, err := scan.Next(ctx)
-	if record == nil || err != nil {
-		return b, false, err
-	}
-	err = scan.Document(record, func(doc bson.Doc) error {
-		b, err = c.Sharding().Key.BoundOf(doc)
-		return err
+func (s *Shard) boundAt(ctx context.Context, c *catalog.Collection, key []byte) (b shard.Bound, ok bool, err error) {
+	one := schema.ShardRange{Min: shard.Bound{Key: key}, Max: shard.Bound{Key: keystring.Successor(key)}}
+	var failed error
+	err = s.each(ctx, c, one, bson.Value{}, func(doc bson.Doc, _ func() bson.Value) bool {
+		b, failed = c.Sharding().Key.BoundOf(doc)
+		ok = failed == nil
+		return false
 	})
-	return b, err == nil, err
+	if err == nil {
+		err = failed
+	}
+	return b, ok && err == nil, err
 }
 
 // sampleKeys is how many keys of a range are remembered where no index has them in order.
