@@ -116,17 +116,9 @@ func read(t *testing.T, ctx context.Context, coll *mongo.Collection, documents i
 // undone: what the readers and counters see is judged.
 func (c *cluster) moveSome(t *testing.T) bool {
 	client := c.routers[0].Client()
-	cur, err := client.Database("config").Collection("chunks").Find(t.Context(), bson.D{})
-	if err != nil {
-		t.Error(err)
-		return false
-	}
-	var chunks []struct {
-		Min, Max bson.D
-		Shard    string
-	}
-	if err := cur.All(t.Context(), &chunks); err != nil || len(chunks) == 0 {
-		t.Errorf("%d chunks, %v", len(chunks), err)
+	chunks := c.chunksOf(t, "app.c")
+	if len(chunks) == 0 {
+		t.Error("no chunks")
 		return false
 	}
 	k := chunks[rand.IntN(len(chunks))]
@@ -134,11 +126,36 @@ func (c *cluster) moveSome(t *testing.T) bool {
 	if to == k.Shard {
 		return false
 	}
-	err = client.Database("admin").RunCommand(t.Context(), bson.D{
+	err := client.Database("admin").RunCommand(t.Context(), bson.D{
 		{Key: "moveRange", Value: "app.c"}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to},
 	}).Err()
 	if err != nil {
 		t.Logf("moving %v to %s: %v", k, to, err)
 	}
 	return err == nil
+}
+
+// chunk is a document of config.chunks.
+type chunk struct {
+	Min, Max bson.D
+	Shard    string
+}
+
+// chunksOf are the chunks of a collection, in order; none where the config servers do not
+// say.
+func (c *cluster) chunksOf(t *testing.T, ns string) (all []chunk) {
+	t.Helper()
+	config := c.routers[0].Client().Database("config")
+	var of struct{ UUID bson.Binary }
+	err := config.Collection("collections").FindOne(t.Context(), bson.D{{Key: "_id", Value: ns}}).Decode(&of)
+	if err == nil {
+		var cur *mongo.Cursor
+		if cur, err = config.Collection("chunks").Find(t.Context(), bson.D{{Key: "uuid", Value: of.UUID}}, options.Find().SetSort(bson.D{{Key: "min", Value: 1}})); err == nil {
+			err = cur.All(t.Context(), &all)
+		}
+	}
+	if err != nil {
+		t.Errorf("the chunks of %s: %v", ns, err)
+	}
+	return all
 }
