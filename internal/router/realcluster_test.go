@@ -254,3 +254,54 @@ func TestMoveCollection(t *testing.T) {
 	}
 	t.Logf("%d increments", n)
 }
+
+// TestUnshardCollection: all of a sharded collection comes to one shard, where it is one that
+// is not sharded, while a client counts in it.
+func TestUnshardCollection(t *testing.T) {
+	c := newCluster(t, 3)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: "hashed"}}`)
+	c.fill("c", 0, 1000)
+	stop, counted := make(chan struct{}), make(chan [2]int)
+	other := c.connect(c.address)
+	go func() {
+		n := [2]int{}
+		for i := 0; ; i++ {
+			select {
+			case <-stop:
+				counted <- n
+				return
+			default:
+				body := bson.MustParse(fmt.Sprintf(`{update: "c", updates: [{q: {_id: %d}, u: {$inc: {n: 1}}}]}`, i%2))
+				if reply, err := other.Run(t.Context(), "app", body); err != nil || reply.Lookup("nModified").Int32() != 1 {
+					t.Errorf("%v %s", err, reply)
+					<-stop
+					counted <- n
+					return
+				}
+				n[i%2]++
+			}
+		}
+	}()
+	c.do("admin", `{unshardCollection: "app.c", toShard: "s2"}`)
+	c.do("app", `{createIndexes: "c", indexes: [{key: {y: 1}, name: "y_1", unique: true}]}`) // which no hashed key would let be
+	close(stop)
+	n := <-counted
+	want := fmt.Sprintf("[ { _id: 0, n: %d }, { _id: 1, n: %d } ]", n[0], n[1])
+	if got := batch(c.do("app", `{find: "c", filter: {_id: {$lt: 2}}, projection: {n: 1}, sort: {_id: 1}}`)); got != want {
+		t.Errorf("%s, want %s", got, want)
+	}
+	if n := bson.ClampToInt64(c.do("app", `{count: "c"}`).Lookup("n")); n != 1000 {
+		t.Errorf("%d documents", n)
+	}
+	if n := bson.ClampToInt64(c.on("s2", "app", `{count: "c"}`).Lookup("n")); n != 1000 {
+		t.Errorf("%d documents on s2", n)
+	}
+	c.do("app", `{update: "c", updates: [{q: {}, u: {$set: {x: 1}}, multi: true}]}`) // it has no shard key any more
+	c.do("admin", `{moveCollection: "app.c", toShard: "s0"}`)
+	c.do("admin", `{untrackUnshardedCollection: "app.c"}`)
+	if n := bson.ClampToInt64(c.do("app", `{count: "c", query: {x: 1}}`).Lookup("n")); n != 1000 {
+		t.Errorf("%d documents", n)
+	}
+	t.Log(n)
+}

@@ -230,7 +230,7 @@ func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced
 			no := func(name string) bool { v := c.doc.Lookup(name); return v.Type == bson.TypeBool && !v.Bool() }
 			out = append(out, shard.Balanced{
 				Map: m, Zones: zones, Bytes: map[string]int64{}, MaxChunk: bson.ClampToInt64(c.doc.Lookup("maxChunkSizeBytes")),
-				NoBalance: c.doc.Lookup("noBalance").Truthy(), NoMigrations: no("allowMigrations") || no("permitMigrations"),
+				NoBalance: c.doc.Lookup("noBalance").Truthy() || s.unshards.has(c.Namespace), NoMigrations: no("allowMigrations") || no("permitMigrations"),
 			})
 			names = append(names, c.Namespace)
 		}

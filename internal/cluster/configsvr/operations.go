@@ -44,7 +44,7 @@ var locals map[string]func(s *Server, ctx context.Context, o *step.Operation, go
 func init() {
 	commits = map[string]func(*Server, *step.Operation, step.Answers) (commitment, error){
 		step.KindMove: (*Server).commitMove, step.KindShardCollection: (*Server).commitShardCollection, step.KindMovePrimary: (*Server).commitMovePrimary,
-		step.KindRename: (*Server).commitRename, step.KindRefine: (*Server).commitRefine,
+		step.KindRename: (*Server).commitRename, step.KindRefine: (*Server).commitRefine, step.KindUnshard: (*Server).commitUnshard,
 		step.KindAddShard: (*Server).commitAddShard, step.KindRemoveShard: (*Server).commitRemoveShard,
 		step.KindIndexes: commitNothing, step.KindRenameUnsharded: commitNothing,
 	}

@@ -68,6 +68,7 @@ type Server struct {
 		now *term
 	}
 	balancer balancer
+	unshards unshards
 }
 
 // New makes a Server.
@@ -88,7 +89,7 @@ func (s *Server) Commands() []*command.Command {
 	return []*command.Command{
 		s.addShard(), s.listShards(), s.removeShard(), s.stopShardDraining(),
 		s.createDatabase("CreateDatabase"), s.createDatabase("EnableSharding"), s.movePrimary(), s.dropDatabase(),
-		s.moveCollection(), s.abortMoveCollection(), s.untrackUnshardedCollection(),
+		s.moveCollection(), s.abortMoveCollection(), s.untrackUnshardedCollection(), s.unshardCollection(), s.abortUnshardCollection(),
 		s.shardCollection(), s.drop(), s.renameCollection(), s.refineCollectionShardKey(), s.indexes("CreateIndexes"), s.indexes("DropIndexes"), s.indexes("CollMod"),
 		s.split(), s.mergeChunks(), s.mergeAllChunksOnShard(), s.moveChunk(), s.moveRange(), s.clearJumboFlag(),
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),

@@ -27,6 +27,7 @@ func TestTakeoverAtEachRequest(t *testing.T) {
 		`{_configsvrMovePrimary: "app", to: "s1"}`,
 		`{_configsvrMoveCollection: "app.plain", toShard: "s1"}`,
 		`{_configsvrUntrackUnshardedCollection: "app.tracked"}`,
+		`{_configsvrUnshardCollection: "app.events", toShard: "s1"}`,
 		`{_configsvrCreateDatabase: "other"}`,
 		`{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`,
 	} {

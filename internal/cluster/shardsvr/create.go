@@ -252,7 +252,7 @@ func (r *request) refine(ctx context.Context) error {
 		if len(c.Sharding().Hidden) > 0 {
 			return errBusy
 		}
-		if ix, reasons := node.ShardKeyIndex(c, key); ix == nil {
+		if ix, reasons := node.ShardKeyIndex(c, key); ix == nil && !r.body.Lookup("unsplittable").Truthy() {
 			return mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before refining it. %s", strings.Join(reasons, " "))
 		}
 		return nil
@@ -262,6 +262,7 @@ func (r *request) refine(ctx context.Context) error {
 			return errBusy
 		}
 		s.Key, s.Blocked = key.ShardKey, nil
+		s.Unique = s.Unique && !r.body.Lookup("unsplittable").Truthy()
 		return r.toVersion(s)
 	})
 	return err

@@ -130,7 +130,7 @@ var courses map[string]course
 func init() {
 	courses = map[string]course{
 		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
-		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine,
+		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine, KindUnshard: refine,
 		KindIndexes: indexes, KindUntrack: untrack, KindAddShard: addShard, KindRemoveShard: removeShard,
 	}
 }

@@ -7,12 +7,20 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // Args: {shards: its owners and the primary shard, key, generation}. Told: {versions}.
 const KindRefine = "refine"
 
+// KindUnshard makes a sharded collection, all of which lies on one shard as one chunk, one
+// that is not sharded and stays there. Its course is that of KindRefine: what shards are told
+// is a key and a version.
+//
+// Args: {shards: its owner and the primary shard, to: its owner, key, generation,
+// unsplittable: true}. Told: {versions}.
+const KindUnshard = "unshard"
+
 var refine = phases(
 	stages{
 		func(o *Operation, _ Answers) []Request {
 			return each(texts(o.Args, "shards"), func(shard string) Request {
 				r := to(shard, "_shardsvrRefine", o.Namespace, func(b *bson.Builder) {
-					b.Value("key", o.Args.Lookup("key"))
+					copied(b, o.Args, "key", "unsplittable")
 					b.Bool("check", true)
 				})
 				return r
@@ -24,7 +32,7 @@ var refine = phases(
 		var out []Request
 		for shard, version := range o.Told.Lookup("versions").Doc().All() {
 			out = append(out, to(shard, "_shardsvrRefine", o.Namespace, func(b *bson.Builder) {
-				b.Value("key", o.Args.Lookup("key"))
+				copied(b, o.Args, "key", "unsplittable")
 				b.Value("version", version)
 			}))
 		}

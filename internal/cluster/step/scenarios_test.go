@@ -107,7 +107,7 @@ func scenarios() map[string]*scenario {
 	return map[string]*scenario{
 		"move": moveScenario(), "split": splitScenario(), "shardCollection": shardScenario(), "drop": dropScenario(), "dropDatabase": dropDatabaseScenario(),
 		"createDatabase": createScenario(), "movePrimary": movePrimaryScenario(), "rename": renameScenario(), "refine": refineScenario(),
-		"indexes": indexesScenario(), "untrack": untrackScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
+		"indexes": indexesScenario(), "untrack": untrackScenario(), "unshard": unshardScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
 	}
 }
 
@@ -310,6 +310,13 @@ func unblocked(s *clustertest.Shard) error {
 		return fmt.Errorf("undone, and %s is not as it was", s.ID)
 	}
 	return nil
+}
+
+func unshardScenario() *scenario {
+	sc := refineScenario()
+	sc.op.Kind = step.KindUnshard
+	sc.op.Args = new(bson.Builder).Strings("shards", "a", "b").String("to", "a").Doc("key", bson.MustParse(`{x: 1, y: 1}`)).Bool("unsplittable", true).Finish()
+	return sc
 }
 
 func untrackScenario() *scenario {
