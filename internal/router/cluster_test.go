@@ -112,7 +112,11 @@ var hosts = regexp.MustCompile(`(127\.0\.0\.1|localhost):[0-9]+|port: [0-9]+|hos
 func shown(text string) string {
 	text = hosts.ReplaceAllString(text, "host")
 	return ids.ReplaceAllStringFunc(times.ReplaceAllString(text, " }"), func(id string) string {
-		name, _, _ := strings.Cut(id, "(")
+		name, _, called := strings.Cut(id, "(")
+		if !called { // a number, which is 0 more often than not
+			name, _, _ = strings.Cut(name, ": ")
+			name += ": 0"
+		}
 		return name + "(...)"
 	})
 }
