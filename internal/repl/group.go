@@ -101,6 +101,7 @@ type Group struct {
 	asks     bool   // the others will be asked with the next round
 	tells    bool   // the leader will be told with the next round
 	peers    map[uint64]*peer
+	sent     map[uint64]uint64 // the tick at which a member was last sent something
 
 	ticks     uint64
 	sinceLead uint64 // ticks since a leader was last heard of
@@ -167,7 +168,7 @@ func NewGroup(o Options) (*Group, error) {
 	if o.Logger == nil {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
-	g := &Group{Options: o, peers: map[uint64]*peer{}, lastEntry: o.Clock.wall()}
+	g := &Group{Options: o, peers: map[uint64]*peer{}, sent: map[uint64]uint64{}, lastEntry: o.Clock.wall()}
 	g.seams = seams{
 		context: g.reads.nextContext,
 		stale:   func(evaluated, proposed uint64) bool { return evaluated != proposed },
@@ -254,20 +255,26 @@ func (g *Group) Tick() {
 	g.retryReads()
 	g.tend()
 	if g.ticks%electionTicks == 0 {
-		g.tellAll() // so that each knows the state of the set
+		g.tellAll(electionTicks) // so that each knows the state of the set
 	}
 }
 
-// tellAll sends a report to all members.
-func (g *Group) tellAll() {
+// tellAll sends a report to all members that were sent nothing for a number of ticks.
+func (g *Group) tellAll(silent uint64) {
 	if g.state.config == nil {
 		return
 	}
 	for _, m := range g.state.config.Members {
-		if m.Raft != g.ID {
-			g.Out.Send(m.Raft, nil, g.report())
+		if m.Raft != g.ID && g.ticks-g.sent[m.Raft] >= silent {
+			g.put(m.Raft, nil)
 		}
 	}
+}
+
+// put sends a message, or none, with a report.
+func (g *Group) put(to uint64, m *raftpb.Message) {
+	g.sent[to] = g.ticks
+	g.Out.Send(to, m, g.report())
 }
 
 // mayCampaign reports whether the member may stand for election now.
@@ -455,6 +462,7 @@ func (g *Group) noteRole() {
 	}
 	if role == Leader && (!wasLeader || deposed) {
 		clear(g.peers)
+		clear(g.sent)
 		g.reads.told = 0
 		g.Logger.Info("replication: elected", "term", g.term)
 	}

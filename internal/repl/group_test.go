@@ -4,6 +4,7 @@ import (
 	crand "crypto/rand"
 	"errors"
 	"math/rand/v2"
+	"slices"
 	"testing"
 	"time"
 
@@ -497,7 +498,10 @@ func TestConcernsAndTimes(t *testing.T) {
 	}
 	for range 5 { // who waits is not told with the next heartbeat, but when it is so
 		o := w.write(p, 1, "y")
-		w.run(w.now + 50*ms)
+		behind := func(h *host) bool { return h.g.applied.Index < o.at.Index }
+		for end := w.now + sec; w.now < end && (o.at.Index == 0 || slices.ContainsFunc(w.hosts, behind)); {
+			w.run(w.now + 5*ms) // where messages overtake each other, until the next heartbeat
+		}
 		err := error(errBusy)
 		p.do(func() { p.g.WaitConcern(o.at, Concern{N: 3}, func(e error) { err = e }) })
 		if w.run(w.now + 30*ms); err != nil {

@@ -46,10 +46,10 @@ func (g *Group) Round() (more bool, err error) {
 func (g *Group) tell() {
 	switch {
 	case g.role == Leader && g.asks:
-		g.tellAll()
+		g.tellAll(0)
 	case g.role != Leader && g.lead != raft.None && (g.tells || g.asked && g.reported != g.applied.Index):
 		g.reported = g.applied.Index
-		g.Out.Send(g.lead, nil, g.report())
+		g.put(g.lead, nil)
 	}
 	g.asks, g.tells = false, false
 }
@@ -191,7 +191,7 @@ func (g *Group) send(m *raftpb.Message) {
 	if m.GetTo() == g.lead {
 		g.reported = g.applied.Index
 	}
-	g.Out.Send(m.GetTo(), m, g.report())
+	g.put(m.GetTo(), m)
 }
 
 // persist makes durable what the round's messages promise. The commit index alone

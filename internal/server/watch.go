@@ -4,7 +4,7 @@ import "time"
 
 const (
 	// watchEvery is the interval of checks of running operations.
-	watchEvery = 100 * time.Millisecond
+	watchEvery = 400 * time.Millisecond
 	// watchAfter is how long an operation runs before it is checked.
 	watchAfter = 100 * time.Millisecond
 )
