@@ -54,6 +54,10 @@ FIRST ?= 1
 sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
 
+.PHONY: test-cluster
+test-cluster: build ## a cluster whose donor, recipient and config primary are killed at every step of a move
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run TestKill -cluster.long
+
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

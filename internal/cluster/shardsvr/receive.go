@@ -426,30 +426,20 @@ func (r *recipient) holds(doc bson.Doc) bool {
 	return err == nil && r.span.Holds(at)
 }
 
-// follow tails the donor's log, and applies the changes to the range.
+// follow tails the donor's log, and applies the changes to the range, until it is done.
 func (r *recipient) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		r.mu.Lock()
 		until := r.until
 		r.mu.Unlock()
-		more, err := r.readLog(ctx)
-		if err != nil {
-			return err
-		}
-		if more {
-			continue
-		}
-		if until > 0 && r.at.position >= until && !r.at.done {
-			if err := r.mergeSessions(ctx); err != nil {
+		if !r.at.done || r.at.position < until {
+			more, err := r.advance(ctx, until)
+			if err != nil {
 				return err
 			}
-			if err := r.step(ctx, func(p *progress) { p.done = true }, nil); err != nil {
-				return err
-			}
-		} else if r.read == 0 {
-			if err := r.mergeSessions(ctx); err != nil {
-				return err
+			if more {
+				continue
 			}
 		}
 		var changed chan struct{}
@@ -469,6 +459,27 @@ func (r *recipient) follow(ctx context.Context) error {
 		timer.Stop()
 	}
 	return context.Cause(ctx)
+}
+
+// advance reads a batch of the donor's log. When all writes up to until, if not 0, have been
+// applied, nothing follows: the range is done. Behind that position the donor's log tells how
+// its documents are removed there, once the range is the recipient's, and nothing of that may
+// happen here.
+func (r *recipient) advance(ctx context.Context, until uint64) (more bool, err error) {
+	more, err = r.readLog(ctx)
+	if err != nil || more {
+		return more, err
+	}
+	if ends := until > 0 && r.at.position >= until && !r.at.done; !ends {
+		if r.read == 0 {
+			return false, r.mergeSessions(ctx)
+		}
+		return false, nil
+	}
+	if err := r.mergeSessions(ctx); err != nil {
+		return false, err
+	}
+	return false, r.step(ctx, func(p *progress) { p.done = true }, nil)
 }
 
 // logBatch is how many entries of the log are read at once.

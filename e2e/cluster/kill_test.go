@@ -1,0 +1,202 @@
+package cluster
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"testing"
+	"time"
+
+	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+
+	"github.com/mayflydb/mayfly/internal/testkit"
+)
+
+var long = flag.Bool("cluster.long", false, "kill every part at every step, instead of one at each")
+
+// hang is how long a server keeps a request that it is to be killed at. One that is not
+// killed executes it late, when the operation may have ended: it must then be refused.
+const hang = 1500 * time.Millisecond
+
+// breakable is a cluster of two shards whose servers can be made to hang at a request.
+func breakable(t *testing.T) *cluster {
+	t.Helper()
+	const test = "enableTestCommands=1"
+	c := &cluster{config: testkit.Start(t, "--configsvr", "--replSet", "cfg", "--initiate", "--setParameter", test)}
+	c.routers = append(c.routers, testkit.StartRouter(t, host("cfg", c.config)))
+	for i := range 2 {
+		name := fmt.Sprintf("s%d", i)
+		s := testkit.Start(t, "--shardsvr", "--replSet", name, "--initiate", "--setParameter", test)
+		c.shards = append(c.shards, s)
+		c.admin(t, bson.D{{Key: "addShard", Value: host(name, s)}, {Key: "name", Value: name}})
+	}
+	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
+	return c
+}
+
+// hangAt has a server hang at a request, the first or one behind so many.
+func hangAt(t *testing.T, s *testkit.Server, request string, behind int) {
+	t.Helper()
+	mode := bson.D{{Key: "times", Value: 1}}
+	if behind > 0 {
+		mode = bson.D{{Key: "skip", Value: behind}}
+	}
+	run(t, s.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: mode}, {Key: "data", Value: bson.D{
+		{Key: "failCommands", Value: bson.A{request}}, {Key: "blockConnection", Value: true}, {Key: "blockTimeMS", Value: hang.Milliseconds()}}}})
+}
+
+// hangs waits until a server hangs at a request, or what was to bring it there has ended.
+func hangs(t *testing.T, s *testkit.Server, request string, ended <-chan error) {
+	t.Helper()
+	admin := s.Direct().Database("admin")
+	until(t, s.URI()+" gets "+request, func() error {
+		select {
+		case err := <-ended:
+			t.Fatalf("it ended before %s: %v", request, err)
+		default:
+		}
+		reply := run(t, admin, bson.D{{Key: "currentOp", Value: 1}, {Key: "command." + request, Value: bson.D{{Key: "$exists", Value: true}}}})
+		if len(reply["inprog"].(bson.A)) == 0 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+}
+
+// restart kills a server as kill -9 does, and starts it again.
+func restart(s *testkit.Server) {
+	s.Kill()
+	s.Run()
+}
+
+// settles waits until nothing is under way on the config servers.
+func (c *cluster) settles(t *testing.T) {
+	t.Helper()
+	ops := c.routers[0].Client().Database("config").Collection("operations")
+	until(t, "the operation ends", func() error {
+		var left []bson.D
+		cur, err := ops.Find(t.Context(), bson.D{{Key: "_id", Value: bson.D{{Key: "$ne", Value: "last"}}}})
+		if err == nil {
+			err = cur.All(t.Context(), &left)
+		}
+		if err == nil && len(left) > 0 {
+			err = fmt.Errorf("%v", left)
+		}
+		return err
+	})
+}
+
+// moveStep is a request of a move, which the donor or the recipient gets.
+type moveStep struct {
+	request string
+	behind  int  // so many of them
+	donor   bool // gets it
+}
+
+var moveSteps = []moveStep{
+	{"_shardsvrReceive", 0, false}, {"_shardsvrClone", 0, true}, {"_shardsvrReceived", 0, false}, {"_shardsvrBlock", 0, true},
+	{"_shardsvrBlock", 1, true}, {"_shardsvrOwn", 0, false}, {"_shardsvrGiven", 0, true},
+}
+
+// TestKillInMove: donor, recipient or the config primary is killed while a shard has just
+// got the request of a step. The move then ends, done or undone, and each document is there
+// once, with all that was acknowledged.
+func TestKillInMove(t *testing.T) {
+	const documents = 300
+	c := breakable(t)
+	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
+	coll := c.routers[0].Client().Database("app").Collection("c")
+	var docs []any
+	for i := range documents {
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}})
+	}
+	if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
+		t.Fatal(err)
+	}
+	var all []mongo.WriteModel // of one document each: drivers and router try these again
+	for i := range documents {
+		all = append(all, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: i}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}))
+	}
+	written := 0
+	for i, step := range moveSteps {
+		for j, victim := range []string{"donor", "recipient", "config primary"} {
+			if !*long && j != i%3 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s %d, the %s dies", step.request, step.behind, victim), func(t *testing.T) {
+				k := c.chunksOf(t, "app.c")[0]
+				to := map[string]string{"s0": "s1", "s1": "s0"}[k.Shard]
+				parts := map[string]*testkit.Server{"donor": c.shard(k.Shard), "recipient": c.shard(to), "config primary": c.config}
+				gets := parts["recipient"]
+				if step.donor {
+					gets = parts["donor"]
+				}
+				hangAt(t, gets, step.request, step.behind)
+				ended := make(chan error, 1)
+				go func() {
+					ended <- c.routers[0].Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "moveRange", Value: "app.c"}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to}}).Err()
+				}()
+				hangs(t, gets, step.request, ended)
+				restart(parts[victim])
+				if parts[victim] != gets {
+					run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
+				}
+				t.Logf("the client hears: %v", <-ended)
+				c.settles(t)
+				time.Sleep(hang) // what hung is executed late, if at all
+				t.Logf("%s had the range, and %s has it", k.Shard, c.chunksOf(t, "app.c")[0].Shard)
+				written++
+				if result, err := coll.BulkWrite(t.Context(), all); err != nil || result.ModifiedCount != documents {
+					t.Errorf("%+v %v", result, err)
+				}
+				c.whole(t, coll, documents, written)
+			})
+		}
+	}
+}
+
+// whole demands that there are so many documents, each once, through the router and on the
+// shards together, and that each counts so far.
+func (c *cluster) whole(t *testing.T, coll *mongo.Collection, documents, n int) {
+	t.Helper()
+	cur, err := coll.Find(t.Context(), bson.D{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []struct {
+		ID int `bson:"_id"`
+		N  int
+	}
+	if err := cur.All(t.Context(), &found); err != nil {
+		t.Fatal(err)
+	}
+	seen := map[int]bool{}
+	for _, d := range found {
+		seen[d.ID] = true
+		if d.N != n {
+			t.Errorf("document %d counts %d, want %d", d.ID, d.N, n)
+		}
+	}
+	if len(found) != documents || len(seen) != documents {
+		t.Errorf("%d documents, %d of them different", len(found), len(seen))
+	}
+	var on int64
+	for _, s := range c.shards {
+		k, err := s.Direct().Database(coll.Database().Name()).Collection(coll.Name()).CountDocuments(t.Context(), bson.D{})
+		if err != nil {
+			t.Error(err)
+		}
+		on += k
+	}
+	if on != int64(documents) {
+		t.Errorf("the shards show %d documents together", on)
+	}
+}
+
+// shard is the shard with a name.
+func (c *cluster) shard(name string) *testkit.Server {
+	var i int
+	_, _ = fmt.Sscanf(name, "s%d", &i)
+	return c.shards[i]
+}
