@@ -19,7 +19,7 @@ var ofCluster = []string{
 	"moveCollection", "unshardCollection", "untrackUnshardedCollection", "abortMoveCollection", "abortUnshardCollection",
 	"balancerStart", "balancerStop", "balancerStatus", "balancerCollectionStatus", "configureCollectionBalancing",
 	"refineCollectionShardKey", "reshardCollection", "commitReshardCollection", "abortReshardCollection",
-	"analyzeShardKey", "cleanupOrphaned", "clearJumboFlag", "setAllowMigrations", "transitionFromDedicatedConfigServer", "transitionToDedicatedConfigServer",
+	"cleanupOrphaned", "clearJumboFlag", "setAllowMigrations", "transitionFromDedicatedConfigServer", "transitionToDedicatedConfigServer",
 }
 
 // lowerCase has the old spellings of some of them.

@@ -305,3 +305,41 @@ func TestUnshardCollection(t *testing.T) {
 	}
 	t.Log(n)
 }
+
+// TestAnalyzeShardKey: what is said of keys is what the documents of all shards have.
+func TestAnalyzeShardKey(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{shardCollection: "app.c", key: {x: "hashed"}}`)
+	c.do("app", `{createIndexes: "c", indexes: [{key: {g: 1, y: 1}, name: "gy"}]}`)
+	for i := range 100 {
+		c.do("app", fmt.Sprintf(`{insert: "c", documents: [{_id: %d, x: %d, y: %d, g: %d}]}`, i, i, 100-i, i%10/4))
+	}
+	c.do("app", `{create: "view", viewOn: "c", pipeline: []}`)
+	for _, x := range []struct{ command, want string }{
+		{`{analyzeShardKey: "app.c", key: {g: 1}}`, `{ keyCharacteristics: { numDocsTotal: 100, numOrphanDocs: 0, avgDocSizeBytes: 35, numDocsSampled: 100, isUnique: false, numDistinctValues: 3, ` +
+			`mostCommonValues: [ { value: { g: 0 }, frequency: 40 }, { value: { g: 1 }, frequency: 40 }, { value: { g: 2 }, frequency: 20 } ], monotonicity: { type: "unknown" } }, ` +
+			`readDistribution: { sampleSize: { total: 0, find: 0, aggregate: 0, count: 0, distinct: 0 } }, writeDistribution: { sampleSize: { total: 0, update: 0, delete: 0, findAndModify: 0 } }`},
+		{`{analyzeShardKey: "app.c", key: {x: "hashed"}, readWriteDistribution: false, sampleSize: 10}`, `{ keyCharacteristics: { numDocsTotal: 100, numOrphanDocs: 0, avgDocSizeBytes: 35, numDocsSampled: 10, isUnique: false, numDistinctValues: 10, `},
+		{`{analyzeShardKey: "app.c", key: {_id: 1}, readWriteDistribution: false, sampleRate: 1}`, `{ keyCharacteristics: { numDocsTotal: 100, numOrphanDocs: 0, avgDocSizeBytes: 35, numDocsSampled: 100, isUnique: true, numDistinctValues: 100, `},
+		{`{analyzeShardKey: "app.c", key: {z: 1}}`, "20"},
+		{`{analyzeShardKey: "app.view", key: {x: 1}}`, "166"},
+		{`{analyzeShardKey: "app.none", key: {x: 1}}`, "26"},
+		{`{analyzeShardKey: "config.c", key: {x: 1}}`, "20"},
+		{`{analyzeShardKey: "app", key: {x: 1}}`, "73"},
+		{`{analyzeShardKey: "app.c", key: {x: -1}}`, "2"},
+		{`{analyzeShardKey: "app.c"}`, "40414"},
+		{`{analyzeShardKey: "app.c", key: {x: 1}, keyCharacteristics: false, readWriteDistribution: false}`, "72"},
+		{`{analyzeShardKey: "app.c", key: {x: 1}, sampleSize: 1, sampleRate: 0.5}`, "72"},
+		{`{analyzeShardKey: "app.c", key: {x: 1}, sampleRate: 0}`, "2"},
+		{`{analyzeShardKey: "app.c", key: {x: 1}, keyCharacteristics: false}`, `{ readDistribution: `},
+	} {
+		reply, err := c.try("admin", x.command)
+		got := reply.String()
+		if err != nil {
+			got = fmt.Sprint(int32(mongoerr.From(err).Code))
+		}
+		if !strings.HasPrefix(got, x.want) {
+			t.Errorf("%s\n got %s\nwant %s", x.command, got, x.want)
+		}
+	}
+}

@@ -75,6 +75,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.find(), r.count(), r.distinct(), r.aggregate())
 	reg.Register(r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(), r.explain())
 	reg.Register(r.clusterCommands()...)
+	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.ddl()...)
 	reg.Register(r.lists()...)
