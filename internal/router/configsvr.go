@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // ofCluster has the commands on the database admin that change or show the cluster. They
@@ -67,6 +68,9 @@ func (r *Router) passToConfig(ctx context.Context, op *command.Op, db string, bo
 	}
 	if ns := changed(op); ns != "" {
 		r.routes.forget(func(n string) bool { return n == ns || strings.HasPrefix(n, ns+".") })
+	}
+	if mongoerr.Is(err, mongoerr.CommandNotFound) { // by the client's name
+		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", op.Name)
 	}
 	if err != nil {
 		return err
