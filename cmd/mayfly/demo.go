@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -9,7 +10,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"strconv"
-	"strings"
 	"syscall"
 	"time"
 
@@ -34,23 +34,41 @@ const (
 	demoStart = 30 * time.Second
 )
 
+const demoUsage = `Usage: mayfly demo [--replSet | --cluster]
+
+Runs a server on port 27017 of this machine with sessions that expire over the next
+minute or so, and shows how many live and how many are gone, until Ctrl-C.
+
+  --replSet   run a replica set of three members instead, and kill its primary
+  --cluster   run config servers, three shards and a router instead, and move sessions
+              between the shards
+
+Data and logs go to data/demo, data/demo-replset or data/demo-cluster.
+`
+
 // demo runs a server on embedded storage with sessions that expire over the
 // next minute or so, and shows how many live and how many went; with --replSet three
 // members of a replica set, with --cluster a cluster.
 func demo(args []string) int {
-	// Who has lost its reader, or its terminal, ends what it has started, too.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
-	defer stop()
+	var set, cluster bool
+	f := flag.NewFlagSet("mayfly demo", flag.ContinueOnError)
+	f.BoolVar(&set, "replSet", false, "run a replica set")
+	f.BoolVar(&cluster, "cluster", false, "run a cluster")
+	if code, ok := parse(f, demoUsage, args); !ok {
+		return code
+	}
 	run := runDemo
 	switch {
-	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "replSet":
+	case set && cluster:
+		return misused(f, demoUsage, "--replSet and --cluster cannot be set together")
+	case set:
 		run = runDemoSet
-	case len(args) == 1 && strings.TrimPrefix(args[0], "--") == "cluster":
+	case cluster:
 		run = runDemoCluster
-	case len(args) > 0:
-		fmt.Fprintf(os.Stderr, "mayfly demo: unknown option %q; the options are --replSet and --cluster, one of them\n", args[0])
-		return config.ExitBadOptions
 	}
+	// If the demo loses its reader or its terminal, what it has started ends, too.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGPIPE)
+	defer stop()
 	if err := run(ctx); err != nil && ctx.Err() == nil {
 		fmt.Fprintf(os.Stderr, "mayfly demo: %v\n", err)
 		return config.ExitBadOptions
@@ -138,14 +156,14 @@ func fillDemo(ctx context.Context, c *client.Conn) error {
 		docs[i] = new(bson.Builder).Int32("_id", int32(i)).String("user", fmt.Sprintf("user%d", i%50)).Date("expiresAt", at.UnixMilli()).Finish()
 	}
 	for _, step := range []struct {
-		command bson.Doc
-		beside  []wire.Sequence
+		command   bson.Doc
+		sequences []wire.Sequence
 	}{
 		{command: new(bson.Builder).String("drop", demoCollection).Finish()},
 		{command: new(bson.Builder).String("createIndexes", demoCollection).OpenArray("indexes").Doc("0", index).Close().Finish()},
 		{new(bson.Builder).String("insert", demoCollection).Finish(), []wire.Sequence{wire.NewSequence("documents", docs...)}},
 	} {
-		reply, err := c.Run(ctx, demoDB, step.command, step.beside...)
+		reply, err := c.Run(ctx, demoDB, step.command, step.sequences...)
 		if err != nil {
 			return err
 		}

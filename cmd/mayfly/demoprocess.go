@@ -78,7 +78,7 @@ func (p *demoProcess) alive() error {
 }
 
 // ask runs a command on the process.
-func (p *demoProcess) ask(ctx context.Context, db string, command bson.Doc, beside ...wire.Sequence) (bson.Doc, error) {
+func (p *demoProcess) ask(ctx context.Context, db string, command bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
 	ctx, cancel := context.WithTimeout(ctx, demoAsk)
 	defer cancel()
 	c, err := client.Connect(ctx, client.Options{Address: p.host(), AppName: "mayfly demo"})
@@ -86,7 +86,7 @@ func (p *demoProcess) ask(ctx context.Context, db string, command bson.Doc, besi
 		return nil, err
 	}
 	defer c.Close()
-	return c.Run(ctx, db, command, beside...)
+	return c.Run(ctx, db, command, sequences...)
 }
 
 // connect is a connection to the process, which may not listen yet.

@@ -5,6 +5,8 @@
 package main
 
 import (
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -24,7 +26,7 @@ var subcommands = []subcommand{
 	{"router", "run a router of a cluster", router},
 	{"verify", "check a data directory without changing it", verify},
 	{"repair", "recover what can be read of a data directory into a new one", repair},
-	{"demo", "run a server with sample data that expires, with --replSet three members, with --cluster a cluster", demo},
+	{"demo", "run a server, a replica set or a cluster with sample data that expires", demo},
 	{"version", "print the version", version},
 }
 
@@ -57,5 +59,29 @@ func usage(w io.Writer) {
 	for _, c := range subcommands {
 		fmt.Fprintf(w, "  %-10s %s\n", c.name, c.help)
 	}
-	fmt.Fprint(w, "\nmayfly serve --help lists the options of the server.\n")
+	fmt.Fprint(w, "\nmayfly <command> --help lists the options of a command.\n")
+}
+
+// parse reads the options of a subcommand into f. If ok is false, there is nothing to
+// run: the usage was printed, to standard output if it was asked for, and code is the exit
+// code.
+func parse(f *flag.FlagSet, usage string, args []string) (code int, ok bool) {
+	f.Usage = func() {} // printed below, where it belongs
+	switch err := f.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		fmt.Print(usage)
+		return config.ExitClean, false
+	case err != nil: // Parse has printed it
+		fmt.Fprintf(os.Stderr, "\n%s", usage)
+		return config.ExitBadOptions, false
+	case f.NArg() > 0:
+		return misused(f, usage, fmt.Sprintf("unexpected argument %q", f.Arg(0))), false
+	}
+	return config.ExitClean, true
+}
+
+// misused prints what is wrong with the options of a subcommand, and its usage.
+func misused(f *flag.FlagSet, usage, wrong string) int {
+	fmt.Fprintf(os.Stderr, "%s: %s\n\n%s", f.Name(), wrong, usage)
+	return config.ExitBadOptions
 }

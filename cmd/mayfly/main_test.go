@@ -155,12 +155,33 @@ func TestCommandLine(t *testing.T) {
 		}
 	}
 	fails(t, config.ExitBadOptions, `unknown command "server"`, "server")
+	fails(t, config.ExitBadOptions, "flag provided but not defined: -bogus", "demo", "--bogus")
+	fails(t, config.ExitBadOptions, "--replSet and --cluster cannot be set together", "demo", "--replSet", "--cluster")
+	fails(t, config.ExitBadOptions, `mayfly version: unexpected argument "now"`, "version", "now")
+	fails(t, config.ExitBadOptions, "--dbpath: a router has no data", "router", "--configdb", "cfg/localhost:1", "--dbpath", "x")
 	fails(t, config.ExitBadOptions, "--prot: unknown option; did you mean --port?", "serve", "--prot", "1")
 	fails(t, config.ExitBadOptions, "--setParameter: Unknown --setParameter 'nonsense'", "serve", "--setParameter", "nonsense=1", "--port", "x")
 	fails(t, config.ExitBadOptions, `--setParameter: Bad value for parameter "ttlMonitorSleepSecs"`, "serve", "--setParameter", "ttlMonitorSleepSecs=0")
 	fails(t, config.ExitBadOptions, "log file", "serve", "--logpath", filepath.Join(t.TempDir(), "no", "such", "dir"))
 	missing := filepath.Join(t.TempDir(), "no", "such")
 	fails(t, config.ExitUncaught, "Data directory "+missing+" not found", "serve", "--dbpath", missing, "--port", "0", "--nounixsocket")
+}
+
+// TestUsage holds that every command says what it does when it is asked to: on standard
+// output, and without doing it.
+func TestUsage(t *testing.T) {
+	for _, c := range subcommands {
+		for _, flag := range []string{"--help", "-h"} {
+			out, err := mayfly(t, c.name, flag).Output()
+			if err != nil || !strings.HasPrefix(string(out), "Usage: mayfly "+c.name) {
+				t.Errorf("mayfly %s %s: %v, %s", c.name, flag, err, out)
+			}
+		}
+	}
+	out, err := mayfly(t, "router", "--help").Output()
+	if err != nil || strings.Contains(string(out), "--dbpath") || !strings.Contains(string(out), "--configdb") {
+		t.Errorf("the options of a router: %v, %s", err, out)
+	}
 }
 
 // TestServe holds the life of a server: data outlives it, directory and port

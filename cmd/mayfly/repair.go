@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -29,15 +28,13 @@ Exit codes: 0 everything was recovered; 1 something is lost; 2 wrong options; 14
 func repair(args []string) int {
 	var dir, into string
 	f := flag.NewFlagSet("mayfly repair", flag.ContinueOnError)
-	f.Usage = func() { fmt.Fprint(os.Stderr, repairUsage) }
 	f.StringVar(&dir, "dbpath", "", "the data directory")
 	f.StringVar(&into, "into", "", "the new data directory")
-	switch err := f.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return config.ExitClean
-	case err != nil, dir == "" || into == "" || f.NArg() > 0:
-		f.Usage()
-		return config.ExitBadOptions
+	if code, ok := parse(f, repairUsage, args); !ok {
+		return code
+	}
+	if dir == "" || into == "" {
+		return misused(f, repairUsage, "--dbpath and --into are both needed")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
@@ -111,7 +108,7 @@ func tellCollection(w io.Writer, c *catalog.RepairedCollection) {
 	if c.Invalid > 0 {
 		fmt.Fprintf(w, "  %d documents cannot be read and are left out\n", c.Invalid)
 	}
-	if c.Aside > 0 {
-		fmt.Fprintf(w, "  %d documents that share a unique key with another one are in %s\n", c.Aside, c.Apart)
+	if c.Duplicates > 0 {
+		fmt.Fprintf(w, "  %d documents that share a unique key with another one are in %s\n", c.Duplicates, c.DuplicatesIn)
 	}
 }

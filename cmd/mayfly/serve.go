@@ -27,7 +27,7 @@ func runServer(usage string, in config.Input, open server.Open) int {
 	o, err := config.Load(in)
 	switch {
 	case errors.Is(err, config.ErrHelp):
-		fmt.Printf("Usage: %s\n\n%s", usage, config.Help())
+		fmt.Printf("Usage: %s\n\n%s", usage, config.Help(in.Router))
 		return config.ExitClean
 	case errors.Is(err, config.ErrVersion):
 		return version(nil)

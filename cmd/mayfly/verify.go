@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -31,14 +30,12 @@ Exit codes: 0 intact; 1 something is damaged; 2 wrong options; 14 interrupted;
 func verify(args []string) int {
 	var dir string
 	f := flag.NewFlagSet("mayfly verify", flag.ContinueOnError)
-	f.Usage = func() { fmt.Fprint(os.Stderr, verifyUsage) }
 	f.StringVar(&dir, "dbpath", "", "the data directory")
-	switch err := f.Parse(args); {
-	case errors.Is(err, flag.ErrHelp):
-		return config.ExitClean
-	case err != nil, dir == "" || f.NArg() > 0:
-		f.Usage()
-		return config.ExitBadOptions
+	if code, ok := parse(f, verifyUsage, args); !ok {
+		return code
+	}
+	if dir == "" {
+		return misused(f, verifyUsage, "--dbpath is missing")
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"runtime"
 
@@ -8,7 +9,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
-func version([]string) int {
+const versionUsage = `Usage: mayfly version
+
+Prints the version, the version of MongoDB that it behaves as, and the platform.
+`
+
+func version(args []string) int {
+	if code, ok := parse(flag.NewFlagSet("mayfly version", flag.ContinueOnError), versionUsage, args); !ok {
+		return code
+	}
 	fmt.Printf("mayfly %s (behaves as MongoDB %s, %s %s/%s)\n", config.Version, process.Version, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 	return config.ExitClean
 }

@@ -66,7 +66,7 @@ func (b *bench) question(ctx context.Context, w *tabwriter.Writer, q *question) 
 		return err
 	}
 	fmt.Fprintf(w, "%s\t%s\t%s\t", q.name, millis(m.p50), millis(m.cpu))
-	beside := func(s analyst) error {
+	compare := func(s analyst) error {
 		other, found, err := b.asked(ctx, s, q)
 		if err != nil {
 			return err
@@ -78,12 +78,12 @@ func (b *bench) question(ctx context.Context, w *tabwriter.Writer, q *question) 
 		return nil
 	}
 	if b.pg != nil {
-		if err := beside(b.pg); err != nil {
+		if err := compare(b.pg); err != nil {
 			return fmt.Errorf("postgres: %w", err)
 		}
 	}
 	if b.raw != nil && q.scan {
-		if err := beside(b.raw); err != nil {
+		if err := compare(b.raw); err != nil {
 			return fmt.Errorf("pebble: %w", err)
 		}
 	}

@@ -164,7 +164,7 @@ func (b *bench) onReplicas(ctx context.Context, w *tabwriter.Writer, r *replicas
 	}
 	cells := append([]string{row.name, fmt.Sprint(clients)}, m.cells(row.documents)...)
 	cells = append(cells, fmt.Sprintf("%.1f", float64(m.p99)/float64(m.p50)))
-	beside := func(s system, d *dataset, row replicaRow) error {
+	compare := func(s system, d *dataset, row replicaRow) error {
 		other, err := measure(ctx, s, d, row.row, clients, b.o.Duration)
 		if err != nil {
 			return err
@@ -174,14 +174,14 @@ func (b *bench) onReplicas(ctx context.Context, w *tabwriter.Writer, r *replicas
 	}
 	if row.payload == 0 {
 		cells = append(cells, "-", "-", "-", "-", "-")
-	} else if err := beside(r.bare, newDataset(0), row.proposals()); err != nil {
+	} else if err := compare(r.bare, newDataset(0), row.proposals()); err != nil {
 		return fmt.Errorf("bare raft: %w", err)
 	}
-	if err := beside(r.standalone, r.data.standalone, row); err != nil {
+	if err := compare(r.standalone, r.data.standalone, row); err != nil {
 		return fmt.Errorf("standalone: %w", err)
 	}
 	if pg != nil {
-		if err := beside(pg, r.data.pg, row); err != nil {
+		if err := compare(pg, r.data.pg, row); err != nil {
 			return fmt.Errorf("postgres: %w", err)
 		}
 	}

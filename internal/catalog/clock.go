@@ -64,8 +64,8 @@ func (c *Clock) read() (now, wall time.Time) {
 	return now, c.wall().Round(0)
 }
 
-// look reads both clocks: the wall clock and the monotonic one.
-func (c *Clock) look() (wall, steady time.Time) {
+// times reads both clocks: the wall clock and the monotonic one.
+func (c *Clock) times() (wall, steady time.Time) {
 	now, wall := c.read()
 	if f := c.fresh.Load(); f != nil {
 		if gone := now.Sub(f.at); gone < clockFresh && (wall.Sub(f.base)-gone).Abs() <= clockStep {
@@ -95,20 +95,20 @@ func (c *Clock) look() (wall, steady time.Time) {
 // Judged returns the time by which documents are due, in milliseconds since
 // 1970.
 func (c *Clock) Judged() int64 {
-	wall, steady := c.look()
+	wall, steady := c.times()
 	return min(wall.UnixMilli(), steady.UnixMilli())
 }
 
 // Stamped returns the time for a write that happens now, in seconds since 1970.
 func (c *Clock) Stamped() int64 {
-	wall, steady := c.look()
+	wall, steady := c.times()
 	return max(wall.Unix(), steady.Unix())
 }
 
 // Off returns by how much the computer's clock has jumped while the jump is not
 // trusted; negative for a jump back.
 func (c *Clock) Off() time.Duration {
-	c.look()
+	c.times()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.mu.off

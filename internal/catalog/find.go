@@ -67,17 +67,17 @@ func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value)
 	record = layout.AppendSection(dst, 0)
 	record = c.appendID(record, id)
 	hash := hintHash(c.Ident, record[n+layout.SectionBytes:])
-	last, looked := c.live.hints.get(hash)
-	if looked && !c.live.lowWater.Load().Below(last) {
+	last, hinted := c.live.hints.get(hash)
+	if hinted && !c.live.lowWater.Load().Below(last) {
 		binary.BigEndian.PutUint64(record[n:], last)
 		doc, closer, err = c.find(r, record[n:])
 		if err != nil || doc != nil {
 			return record, doc, closer, err
 		}
 	}
-	for looked = false; ; {
+	for tried := false; ; {
 		window, found, err := c.sectionOf(r, record[n+layout.SectionBytes:])
-		if err != nil || !found || looked && window == last {
+		if err != nil || !found || tried && window == last {
 			return record, nil, nil, err
 		}
 		binary.BigEndian.PutUint64(record[n:], window)
@@ -89,7 +89,7 @@ func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value)
 			return record, doc, closer, err
 		}
 		// Where r reads the latest state, it may have moved between the two lookups.
-		last, looked = window, true
+		last, tried = window, true
 	}
 }
 

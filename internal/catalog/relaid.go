@@ -85,14 +85,14 @@ func (c *Collection) findEither(dst RecordKey, r storage.Reader, id bson.Value) 
 	n := len(dst)
 	for {
 		turns := c.Turns()
-		record, doc, closer, err = c.lookEither(dst[:n], r, id)
+		record, doc, closer, err = c.findEitherOnce(dst[:n], r, id)
 		if err != nil || doc != nil || c.Turns() == turns {
 			return record, doc, closer, err
 		}
 	}
 }
 
-func (c *Collection) lookEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
+func (c *Collection) findEitherOnce(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	n := len(dst)
 	byID := func() {
 		record = c.appendID(dst[:n], id)

@@ -50,17 +50,17 @@ type RepairedCollection struct {
 	Documents int64 // recovered
 	Counted   int64 // how many there were, or -1 if that is not known
 	Invalid   int64 // records that were read, but are not valid documents
-	// Aside is how many were put into Apart, because others have their keys.
-	Aside int64
-	Apart schema.Namespace
-	Gaps  []Gap
+	// Duplicates is how many were put into DuplicatesIn, because others have their keys.
+	Duplicates   int64
+	DuplicatesIn schema.Namespace
+	Gaps         []Gap
 	// Behind is how many writes of documents could be read after the damage in a log;
 	// they are not recovered.
 	Behind int64
 }
 
 func (c *RepairedCollection) lossless() bool {
-	return c.Counted == c.Documents && c.Invalid+c.Aside+c.Behind == 0 && len(c.Gaps) == 0
+	return c.Counted == c.Documents && c.Invalid+c.Duplicates+c.Behind == 0 && len(c.Gaps) == 0
 }
 
 // Gap is a place in the order of a collection where documents could not be read.
@@ -366,9 +366,9 @@ func (r *repair) document(t *restoring, key RecordKey, doc bson.Doc) error {
 	})
 	switch {
 	case mongoerr.Is(err, mongoerr.DuplicateKey):
-		t.Apart = lostCollection(t.coll.UUID.String())
-		t.Aside++
-		return r.setApart(t.Apart, doc)
+		t.DuplicatesIn = lostCollection(t.coll.UUID.String())
+		t.Duplicates++
+		return r.storeApart(t.DuplicatesIn, doc)
 	case err == nil, r.ctx.Err() != nil, mongoerr.Is(err, mongoerr.OutOfDiskSpace):
 		return err
 	}
@@ -407,9 +407,9 @@ func (r *repair) commit() error {
 	return u.Commit(r.ctx, storage.Buffered)
 }
 
-// setApart stores a document in a collection for those that cannot be in their
+// storeApart stores a document in a collection for those that cannot be in their
 // own.
-func (r *repair) setApart(ns schema.Namespace, doc bson.Doc) error {
+func (r *repair) storeApart(ns schema.Namespace, doc bson.Doc) error {
 	if err := r.commit(); err != nil {
 		return err
 	}
@@ -440,5 +440,5 @@ func (r *repair) orphan(id storage.Ident, doc bson.Doc) error {
 	if r.c.Lookup(ns) == nil {
 		r.note("a collection is missing from the catalog: its name, options and indexes are lost; its documents are in %s", ns)
 	}
-	return r.setApart(ns, doc)
+	return r.storeApart(ns, doc)
 }

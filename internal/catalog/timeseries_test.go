@@ -341,7 +341,7 @@ func TestFlushStepAmongMany(t *testing.T) {
 			}
 		}
 	}
-	if n := float64(c.staged.Looked()) / (collections * inserts); n == 0 || n > collections/4 {
-		t.Errorf("an insert looks at %.1f collections of %d", n, collections)
+	if n := float64(c.staged.Compared()) / (collections * inserts); n == 0 || n > collections/4 {
+		t.Errorf("an insert compares %.1f collections of %d", n, collections)
 	}
 }

@@ -155,8 +155,8 @@ func (m *member) close() {
 	m.pool.Unlock()
 }
 
-// look makes the monitor check at once.
-func (m *member) look() {
+// checkNow makes the monitor check at once.
+func (m *member) checkNow() {
 	select {
 	case m.kick <- struct{}{}:
 	default:

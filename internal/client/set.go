@@ -230,7 +230,7 @@ func (s *Set) choose(ctx context.Context, c *Call, deadline time.Time, last erro
 		if m == nil && !closed {
 			for _, o := range s.mu.members {
 				if o.role != rolePrimary {
-					o.look()
+					o.checkNow()
 				}
 			}
 		}
@@ -302,7 +302,7 @@ func (s *Set) lost(m *member, err error, dropped bool) {
 	if dropped {
 		m.drop()
 	}
-	m.look()
+	m.checkNow()
 }
 
 // addLocked adds a member to the set and starts its monitor.
@@ -460,7 +460,7 @@ func (s *Set) roleLocked(m *member, hello bson.Doc) {
 		for _, o := range s.mu.members {
 			if o != m && o.role == rolePrimary {
 				o.role = roleUnknown
-				o.look()
+				o.checkNow()
 			}
 		}
 		m.role = rolePrimary

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -13,7 +14,7 @@ import (
 	"github.com/cockroachdb/datadriven"
 )
 
-// TestLoad runs scripts: "args:" begins the command line, "env:" a variable,
+// TestLoad runs scripts, "load" for a server and "router" for a router: "args:" begins the command line, "env:" a variable,
 // "file:" the lines of the configuration file. What comes back is every option
 // that differs from its default and what getCmdLineOpts would show, or
 // everything that is wrong.
@@ -21,6 +22,7 @@ func TestLoad(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {
 			in, file := input(t, d.Input)
+			in.Router = d.Cmd == "router"
 			o, err := Load(in)
 			out := ""
 			if err != nil {
@@ -136,7 +138,7 @@ func TestTable(t *testing.T) {
 		if p.flag != "" && p.help == "" {
 			t.Errorf("%s has no help", p.path)
 		}
-		if p.flag != "" && !strings.Contains(Help(), "--"+p.flag+" ") {
+		if p.flag != "" && !strings.Contains(Help(false)+Help(true), "--"+p.flag+" ") {
 			t.Errorf("%s is in no section of --help", p.path)
 		}
 	}
@@ -150,5 +152,33 @@ func TestTable(t *testing.T) {
 	}
 	if got := byPath("storage.dbPath").env(); got != "MAYFLY_STORAGE_DB_PATH" {
 		t.Error(got)
+	}
+}
+
+// TestHelpListsWhatIsTaken holds that --help of each command lists the options that the
+// command takes, and no others: each is given, and refused or not.
+func TestHelpListsWhatIsTaken(t *testing.T) {
+	for _, router := range []bool{false, true} {
+		help := Help(router)
+		for i := range table {
+			p := &table[i]
+			if p.flag == "" {
+				continue
+			}
+			value := cmp.Or(p.text, "3")
+			if p.isBool() {
+				value = "true"
+			} else if p.values != nil {
+				value = p.values[0]
+			}
+			if p.path == "setParameter" {
+				value = "name=3"
+			}
+			_, err := Load(Input{Args: []string{"--" + p.flag + "=" + value}, Router: router})
+			refused := err != nil && strings.Contains("\n"+err.Error(), "\n--"+p.flag+":")
+			if listed := strings.Contains(help, "--"+p.flag+" "); listed == refused {
+				t.Errorf("--%s: listed by the help of a router (%v): %v; refused: %v (%v)", p.flag, router, listed, refused, err)
+			}
+		}
 	}
 }

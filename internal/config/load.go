@@ -15,10 +15,10 @@ type Input struct {
 	Argv []string // the whole command line, for getCmdLineOpts
 	Args []string // the part of it with the options
 	Env  []string // "NAME=value", as os.Environ gives them
-	// CheckParameter says what is wrong with a server parameter, or nil; the
-	// part of the server that knows the parameters gives it. Nil takes all.
+	// CheckParameter returns what is wrong with a server parameter, or nil. It comes
+	// from the part of the server that knows the parameters. Nil accepts all.
 	CheckParameter func(name, value string) error
-	// Router says that the options are those of a router, which has no data.
+	// Router means that the options are those of a router; what it cannot use is refused.
 	Router bool
 }
 
@@ -95,6 +95,13 @@ func (l *loader) apply(all []given) {
 			l.parameter(g)
 			continue
 		}
+		if why := g.option.excluded(l.in.Router); why != "" {
+			if g.line > 0 {
+				why = g.option.path + ": " + why
+			}
+			l.errors = append(l.errors, Error{g.place, why, g.line})
+			continue
+		}
 		v, err := g.option.set(&l.options, g.text)
 		if err != nil {
 			if g.line > 0 {
@@ -145,7 +152,9 @@ func (l *loader) together() {
 	l.memberKey()
 	l.replication()
 	l.role()
-	l.router()
+	if l.in.Router {
+		l.router()
+	}
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
 	}
@@ -165,34 +174,6 @@ func (l *loader) replication() {
 	for _, path := range []string{"replication.initiate", "replication.advertise", "replication.oplogSizeMB", "storage.oplogMinRetentionHours"} {
 		if _, given := l.explicit[path]; given {
 			l.fail(path, "needs replication.replSetName")
-		}
-	}
-}
-
-// ofData are the sections whose options say something about data.
-var ofData = []string{"replication.", "storage.", "cosmos."}
-
-// router checks the options of a router, which has no data and needs config servers, and
-// that no other server has its own.
-func (l *loader) router() {
-	if !l.in.Router {
-		if l.options.Sharding.ConfigDB != "" {
-			l.fail("sharding.configDB", "is an option of mayfly router")
-		}
-		return
-	}
-	if l.options.Sharding.ConfigDB == "" {
-		l.fail("sharding.configDB", "a router needs --configdb set/host:port,host:port")
-	}
-	if o := l.options.Security; o.Authorization && o.KeyFile == "" {
-		// The other servers of the cluster would not know it from anybody.
-		l.fail("security.authorization", "a router needs --keyFile, which turns access control on")
-	}
-	for _, section := range ofData {
-		for path := range l.explicit {
-			if strings.HasPrefix(path, section) {
-				l.fail(path, "a router has no data")
-			}
 		}
 	}
 }

@@ -12,9 +12,10 @@ import (
 // -rewrite writes it anew.
 func TestOptionsPage(t *testing.T) {
 	var b strings.Builder
-	b.WriteString("# Options of mayfly serve\n\nGenerated from the table in `internal/config/table.go` by its test (`go test ./internal/config -rewrite`).\n")
+	b.WriteString("# Options of mayfly serve and mayfly router\n\nGenerated from the table in `internal/config/table.go` by its test (`go test ./internal/config -rewrite`).\n" +
+		"The last column says which of the two does not take an option, and why.\n")
 	for _, s := range sections {
-		fmt.Fprintf(&b, "\n## %s\n\n| flag | in the file | variable | default | |\n|---|---|---|---|---|\n", s.title)
+		fmt.Fprintf(&b, "\n## %s\n\n| flag | in the file | variable | default | | not of |\n|---|---|---|---|---|---|\n", s.title)
 		for i := range table {
 			p := &table[i]
 			if word, _, _ := strings.Cut(p.path, "."); word != s.prefix || p.help == "" {
@@ -24,7 +25,7 @@ func TestOptionsPage(t *testing.T) {
 			if p.path == "config" {
 				path = ""
 			}
-			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s | %s |\n", p.flag, path, variable, p.text, p.help)
+			fmt.Fprintf(&b, "| `--%s` | %s | %s | %s | %s | %s |\n", p.flag, path, variable, p.text, p.help, notOf(p))
 		}
 	}
 	const page = "../../docs/operate/options.md"
@@ -37,4 +38,15 @@ func TestOptionsPage(t *testing.T) {
 	if err != nil || string(got) != b.String() {
 		t.Errorf("%s is not the table of options (%v); write it anew with -rewrite", page, err)
 	}
+}
+
+// notOf says which command does not take an option, and why.
+func notOf(p *option) string {
+	switch {
+	case p.excluded(true) != "":
+		return "`mayfly router`: " + p.excluded(true)
+	case p.excluded(false) != "":
+		return "`mayfly serve`"
+	}
+	return ""
 }

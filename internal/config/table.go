@@ -98,7 +98,7 @@ var table = []option{
 	{path: "sharding.shardsvr", flag: "shardsvr", target: func(o *Options) any { return &o.Sharding.IsShardServer },
 		help: "the same as --clusterRole shardsvr"},
 	{path: "sharding.configDB", flag: "configdb", target: func(o *Options) any { return &o.Sharding.ConfigDB },
-		help: "config servers of the cluster, set/host:port,host:port; for mayfly router alone"},
+		help: "config servers of the cluster, set/host:port,host:port"},
 
 	{path: "storage.dbPath", flag: "dbpath", target: func(o *Options) any { return &o.Storage.DBPath },
 		help: "directory for the data; default: /data/db if it exists, else ./data"},

@@ -30,7 +30,7 @@
 // was free, or by maxGrowth, is stopped. A function that runs longer than a tick also takes
 // its share of that growth from the budget of all operations, and fails with 146 if there
 // is none. One instruction may allocate before anyone looks, so sums and templates of
-// strings are counted (sums.go), and a function that has made lookAfter bytes looks after
+// strings are counted (sums.go), and a function that has made checkAfter bytes checks
 // its heap itself. The built-in functions that make much of little have bounds of their own (bounds.go),
 // and what has none is withheld: typed arrays, BigInt, Proxy, yield*. A search of
 // a regular expression ends after maxMatch; any other native instruction (a sort

@@ -12,8 +12,8 @@ const (
 	// sumName is the global function through which every sum goes (see countSums). No
 	// text can name it.
 	sumName = "sum of"
-	// lookAfter is how many bytes a scope may allocate until the heap is checked.
-	lookAfter = 2 << 20
+	// checkAfter is how many bytes a scope may allocate until the heap is checked.
+	checkAfter = 2 << 20
 	// elementBytes is what one element of an array takes.
 	elementBytes = 16
 )
@@ -79,15 +79,15 @@ func (c *scope) addSums() {
 	c.rejectOn(c.vm.GlobalObject().DefineDataProperty(sumName, f, goja.FLAG_FALSE, goja.FLAG_FALSE, goja.FLAG_FALSE))
 }
 
-// made counts n bytes that a function made, and now and then has the watch look
-// after it before it continues.
+// made counts n bytes that a function made, and now and then has the watch check the heap
+// before it continues.
 func (c *scope) made(n int64) {
-	if c.unseen += n; c.unseen < lookAfter {
+	if c.unseen += n; c.unseen < checkAfter {
 		return
 	}
 	n, c.unseen = c.unseen, 0
 	c.engine.options.Budget.Settle(int(n))
-	c.watch.look()
+	c.watch.checkHeap()
 	if c.watch.stopped.Load() {
 		c.poll()
 	}

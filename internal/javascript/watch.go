@@ -200,8 +200,8 @@ func (w *watch) tick() {
 	w.mu.timer.Reset(watchInterval)
 }
 
-// look is a check by the call itself after many allocations, without waiting for a tick.
-func (w *watch) look() {
+// checkHeap is a check by the call itself after many allocations, without waiting for a tick.
+func (w *watch) checkHeap() {
 	heap := readHeap()
 	w.mu.Lock()
 	defer w.mu.Unlock()

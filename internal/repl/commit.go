@@ -23,19 +23,19 @@ func (Local) Commit(ctx context.Context, e *catalog.Effect, d storage.Durability
 // Writable implements Committer: a standalone always is.
 func (Local) Writable() error { return nil }
 
-// Apart is the Committer of a server that was started as a standalone on the data of a
+// Detached is the Committer of a server that was started as a standalone on the data of a
 // replica set's member. It takes no writes: they would be missing in the log of the
 // set.
-type Apart struct{ Set string }
+type Detached struct{ Set string }
 
 // Commit implements Committer.
-func (a Apart) Commit(context.Context, *catalog.Effect, storage.Durability) error {
-	return a.Writable()
+func (d Detached) Commit(context.Context, *catalog.Effect, storage.Durability) error {
+	return d.Writable()
 }
 
 // Writable implements Committer. Errors: 20.
-func (a Apart) Writable() error {
-	return mongoerr.New(mongoerr.IllegalOperation, "The data of this server belong to a member of the replica set %s, but it was started without --replSet: they can be read, but not changed", a.Set)
+func (d Detached) Writable() error {
+	return mongoerr.New(mongoerr.IllegalOperation, "The data of this server belong to a member of the replica set %s, but it was started without --replSet: they can be read, but not changed", d.Set)
 }
 
 // Stored returns the configuration of the set that a store's data belongs to, or nil

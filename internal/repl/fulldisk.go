@@ -7,9 +7,9 @@ import (
 
 const (
 	// diskEvery is the interval at which a member checks whether its disk is full, and
-	// fullLooks the number of consecutive full checks before a primary hands over.
-	diskEvery = time.Second
-	fullLooks = 2
+	// fullChecks the number of consecutive full checks before a primary hands over.
+	diskEvery  = time.Second
+	fullChecks = 2
 	// fullPeriod is how long a primary that has handed over because of a full disk does
 	// not stand for election.
 	fullPeriod = 10 * time.Second
@@ -20,7 +20,7 @@ const (
 // one without room. If no member has room, the primary stays: it serves reads, and
 // accepts deletions.
 func (m *Member) watchDisk(ctx context.Context) {
-	looks := 0
+	checks := 0
 	for tick := time.NewTicker(diskEvery); ; {
 		select {
 		case <-tick.C:
@@ -30,10 +30,10 @@ func (m *Member) watchDisk(ctx context.Context) {
 		}
 		full := m.store.room() <= 0
 		m.replica.tryPost(func(g *Group) { g.full = full })
-		if looks++; !full {
-			looks = 0
+		if checks++; !full {
+			checks = 0
 		}
-		if looks < fullLooks || m.Writable() != nil || len(m.replica.State().Config.Members) == 1 {
+		if checks < fullChecks || m.Writable() != nil || len(m.replica.State().Config.Members) == 1 {
 			continue
 		}
 		if err := m.StepDown(ctx, fullPeriod, 0, false); err != nil {

@@ -81,7 +81,7 @@ func (k flat) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, er
 		return dst, nil, nil
 	}
 	for i := range ix.Parts[1:] {
-		row[i+1], paths[i+1] = beside(doc, &ix.Parts[i+1])
+		row[i+1], paths[i+1] = fieldValue(doc, &ix.Parts[i+1])
 	}
 	// A location as an array of two numbers does not count as an array.
 	if len(places) > 1 {
@@ -122,9 +122,9 @@ func (k flat) places(dst []bson.Value, v bson.Value, doc bson.Doc) ([]bson.Value
 	return dst, nil
 }
 
-// beside returns the value of an ordinary field of a 2d index: several values
+// fieldValue returns the value of an ordinary field of a 2d index: several values
 // are one array.
-func beside(doc bson.Doc, part *Part) (bson.Value, uint64) {
+func fieldValue(doc bson.Doc, part *Part) (bson.Value, uint64) {
 	c := extractAlong(doc, part, true)
 	switch len(c.values) {
 	case 0:

@@ -186,7 +186,7 @@ func TermKey(term string) string {
 }
 
 func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
-	values, at, err := ix.besideText(doc)
+	values, at, err := ix.nonTextValues(doc)
 	if err != nil {
 		return dst, nil, err
 	}
@@ -213,9 +213,9 @@ func (textIndex) keys(ix *Index, doc bson.Doc, dst []Key) ([]Key, MultikeyPaths,
 	return dst[:start+len(sortKeys(dst[start:]))], paths, nil
 }
 
-// besideText returns the values of the parts before and after the term, whose
+// nonTextValues returns the values of the parts before and after the term, whose
 // index is at. None of them may have an array on its path.
-func (ix *Index) besideText(doc bson.Doc) (values []bson.Value, at int, err error) {
+func (ix *Index) nonTextValues(doc bson.Doc) (values []bson.Value, at int, err error) {
 	values = make([]bson.Value, len(ix.Parts))
 	for i := range ix.Parts {
 		p := &ix.Parts[i]

@@ -76,7 +76,7 @@ func (s *Server) openStandalone(d *data, o catalog.Options) error {
 	c, err := repl.Stored(engine)
 	var committer repl.Committer = repl.Local{}
 	if c != nil {
-		committer = repl.Apart{Set: c.Set}
+		committer = repl.Detached{Set: c.Set}
 	}
 	if err == nil {
 		o.Committer = committer

@@ -107,7 +107,7 @@ func scanChunks(b []byte, num uint64, log bool) scanned {
 		return s
 	}
 	s.valid = at
-	s.lookBehind(b, num, log)
+	s.countAfterDamage(b, num, log)
 	return s
 }
 
@@ -155,9 +155,9 @@ func skipPadding(b []byte, at int64, log bool) int64 {
 	return at + left
 }
 
-// lookBehind counts the records that can be found after the first damage: at the next
+// countAfterDamage counts the records that can be found after the first damage: at the next
 // offsets, and then at the beginnings of blocks.
-func (s *scanned) lookBehind(b []byte, num uint64, log bool) {
+func (s *scanned) countAfterDamage(b []byte, num uint64, log bool) {
 	at := s.valid + 1
 	for tried := 0; at < int64(len(b)); {
 		c, ok := chunkAt(b, at, num, log)

@@ -214,7 +214,7 @@ func TestDiskFull(t *testing.T) {
 		}
 	}
 	fs.SetQuota(e.space.floor + 200<<10)
-	e.space.lookedAt.Store(0)
+	e.space.measuredAt.Store(0)
 	var err error
 	for ; err == nil && n < 10000; n++ {
 		err = writeUnit(e, c, 0, n, Buffered)
@@ -233,7 +233,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatalf("a deletion was refused: %v", err)
 	}
 	fs.SetQuota(-1)
-	e.space.lookedAt.Store(0)
+	e.space.measuredAt.Store(0)
 	if err := writeUnit(e, c, 0, n, Journaled); err != nil {
 		t.Fatal(err)
 	}
@@ -267,7 +267,7 @@ func TestNoSpaceSurprise(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Fatal(err)
 	}
-	e.space.lookedAt.Store(0)
+	e.space.measuredAt.Store(0)
 	if err := writeUnit(e, c, 1, 0, Journaled); err != nil {
 		t.Fatal(err)
 	}

@@ -37,12 +37,12 @@ type space struct {
 	// floor is the free space below which writes are refused, in bytes.
 	floor int64
 
-	headroom  atomic.Int64 // bytes above the floor, less what was admitted since the last measurement
-	full      atomic.Bool  // the file system has answered "no space"
-	lookedAt  atomic.Int64 // UnixNano of the last measurement
-	refusedAt atomic.Int64 // UnixNano of the last log line about a refusal
-	mu        sync.Mutex   // one measurement at a time
-	stopped   chan struct{}
+	headroom   atomic.Int64 // bytes above the floor, less what was admitted since the last measurement
+	full       atomic.Bool  // the file system has answered "no space"
+	measuredAt atomic.Int64 // UnixNano of the last measurement
+	refusedAt  atomic.Int64 // UnixNano of the last log line about a refusal
+	mu         sync.Mutex   // one measurement at a time
+	stopped    chan struct{}
 }
 
 func newSpace(fs vfs.FS, dir string, floor int64, log logger) *space {
@@ -76,13 +76,13 @@ func (s *space) tellRefusal() {
 
 // look measures the free space, if the last measurement is older than age.
 func (s *space) look(age time.Duration) {
-	if time.Now().UnixNano()-s.lookedAt.Load() <= int64(age) {
+	if time.Now().UnixNano()-s.measuredAt.Load() <= int64(age) {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now().UnixNano()
-	if now-s.lookedAt.Load() <= int64(age) {
+	if now-s.measuredAt.Load() <= int64(age) {
 		return
 	}
 	headroom := int64(math.MaxInt64 / 2)
@@ -92,7 +92,7 @@ func (s *space) look(age time.Duration) {
 	s.headroom.Store(headroom)
 	// Not before: others that find the measurement recent take the headroom for its
 	// result.
-	s.lookedAt.Store(now)
+	s.measuredAt.Store(now)
 	if headroom > 0 && s.full.Swap(false) {
 		s.log.Infof("disk in %s has space again: writes are accepted", s.dir)
 	}
@@ -146,7 +146,7 @@ func recoverable(fs vfs.FS, dir string) error {
 
 // markFull notes that the file system has no space.
 func (s *space) markFull(err error) {
-	s.lookedAt.Store(time.Now().UnixNano())
+	s.measuredAt.Store(time.Now().UnixNano())
 	if !s.full.Swap(true) {
 		s.log.Errorf("disk full: %v: writes are refused, reads continue", err)
 	}

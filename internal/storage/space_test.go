@@ -6,13 +6,13 @@ import (
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
-// lookedAtDisk calls during while somebody looks how much room it has.
-type lookedAtDisk struct {
+// measuredDisk calls during while somebody measures its free space.
+type measuredDisk struct {
 	vfs.FS
 	during func()
 }
 
-func (d lookedAtDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
+func (d measuredDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 	d.during()
 	return vfs.DiskUsage{AvailBytes: 1 << 40}, nil
 }
@@ -22,8 +22,8 @@ func (d lookedAtDisk) GetDiskUsage(string) (vfs.DiskUsage, error) {
 func TestALookIsFreshWhenItIsOver(t *testing.T) {
 	looks := 0
 	var s *space
-	s = newSpace(lookedAtDisk{NewMemFS(), func() {
-		if looks++; s.lookedAt.Load() != 0 {
+	s = newSpace(measuredDisk{NewMemFS(), func() {
+		if looks++; s.measuredAt.Load() != 0 {
 			t.Error("the look counts before it has found anything")
 		}
 	}}, "data", 1<<20, logger{&Engine{opts: Options{}.withDefaults()}})

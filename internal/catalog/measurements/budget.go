@@ -39,9 +39,9 @@ type Budget struct {
 	account memory.Account
 	hold    memory.Holding
 
-	mu     sync.Mutex
-	most   []*Table // those that had most when all were last compared, in order
-	looked int64    // how many tables were compared so far
+	mu       sync.Mutex
+	most     []*Table // those that had most when all were last compared, in order
+	compared int64    // how many tables were compared so far
 }
 
 // NewBudget makes a budget of some bytes, 0 for the default, as part of that of
@@ -79,11 +79,11 @@ func (b *Budget) Over() bool {
 	return n > b.bound || n > leastStaged && b.memory.Short()
 }
 
-// Looked returns how many tables Most has compared so far.
-func (b *Budget) Looked() int64 {
+// Compared returns how many tables Most has compared so far.
+func (b *Budget) Compared() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.looked
+	return b.compared
 }
 
 // Forget forgets the tables that were compared.
@@ -120,7 +120,7 @@ func (b *Budget) chooseLocked(all iter.Seq[*Table]) {
 	}
 	var some []held
 	for t := range all {
-		b.looked++
+		b.compared++
 		if n := t.staging.size(); n > 0 {
 			some = append(some, held{t, n})
 		}

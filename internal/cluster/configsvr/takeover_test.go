@@ -246,8 +246,8 @@ func TestClaims(t *testing.T) {
 	move := func(ns, from, to string) claim { return claim{within: ns, shards: []string{from, to}} }
 	alone := func(names ...string) claim { return claim{alone: names} }
 	for _, x := range []struct {
-		a, b   claim
-		beside bool
+		a, b     claim
+		together bool
 	}{
 		{move("a.b", "s0", "s1"), move("a.b", "s2", "s3"), true},
 		{move("a.b", "s0", "s1"), move("a.c", "s1", "s2"), false},
@@ -266,8 +266,8 @@ func TestClaims(t *testing.T) {
 			var c claims
 			c.init()
 			c.take(order[0], 1)
-			if got := len(c.conflictsLocked(order[1])) == 0; got != x.beside {
-				t.Errorf("%v beside %v: %v", order[0], order[1], got)
+			if got := len(c.conflictsLocked(order[1])) == 0; got != x.together {
+				t.Errorf("%v together with %v: %v", order[0], order[1], got)
 			}
 		}
 	}

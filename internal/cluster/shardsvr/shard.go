@@ -17,9 +17,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// lookPause is how often a primary checks for ranges to receive or to remove that it has
+// pendingInterval is how often a primary checks for ranges to receive or to remove that it has
 // not started, because its predecessor did.
-const lookPause = time.Second
+const pendingInterval = time.Second
 
 // Shard is this member's part in its shard.
 type Shard struct {
@@ -77,11 +77,11 @@ func (s *Shard) Run(ctx context.Context) {
 	s.work.Lock()
 	s.work.life = ctx
 	s.work.Unlock()
-	ticker := time.NewTicker(lookPause)
+	ticker := time.NewTicker(pendingInterval)
 	defer ticker.Stop()
 	for ctx.Err() == nil {
 		if s.writable() {
-			s.look()
+			s.startPending()
 		}
 		select {
 		case <-ctx.Done():
@@ -101,7 +101,7 @@ func (s *Shard) Run(ctx context.Context) {
 
 func (s *Shard) writable() bool { return s.node.Dispatcher.TakesWrites() == nil }
 
-// wake makes Run look for new work.
+// wake makes Run check for new work.
 func (s *Shard) wake() {
 	select {
 	case s.kick <- struct{}{}:
@@ -109,8 +109,8 @@ func (s *Shard) wake() {
 	}
 }
 
-// look starts the work that is pending and not in progress.
-func (s *Shard) look() {
+// startPending starts the work that is pending and not in progress.
+func (s *Shard) startPending() {
 	for _, db := range s.cat.Databases() {
 		for _, c := range s.cat.Collections(db) {
 			if c.Sharding() != nil && len(c.Sharding().Hidden) > 0 {

@@ -369,11 +369,11 @@ func (w *world) String() string {
 
 var deep = flag.Bool("deep", false, "explore to the depth of three things that go wrong, not two")
 
-// TestEveryCourseEnds explores each operation, all its orders of events, to the depth
+// TestEveryPlanEnds explores each operation, all its orders of events, to the depth
 // of two things that go wrong at any moment, anywhere: another primary takes over, a request is late
 // or done twice or its answer is lost, a shard dies half way or refuses, somebody
 // cancels. With -deep they are three.
-func TestEveryCourseEnds(t *testing.T) {
+func TestEveryPlanEnds(t *testing.T) {
 	for name, sc := range scenarios() {
 		t.Run(name, func(t *testing.T) {
 			total := 0

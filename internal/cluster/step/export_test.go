@@ -6,11 +6,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Plant has a course leave out requests or, where told is not nil, tell shards before
+// Plant has a plan leave out requests or, where told is not nil, tell shards before
 // the commit; it returns what undoes that. It is for tests that show that a bug is
 // found.
 func Plant(kind string, leave func(o *Operation, p Phase, r Request) bool, told bson.Doc) (undo func()) {
-	right, wrong := courses[kind], course{}
+	right, wrong := plans[kind], plan{}
 	for p, of := range right {
 		if p == Trying && told != nil {
 			of = slices.Concat(of, right[Committed])
@@ -25,8 +25,8 @@ func Plant(kind string, leave func(o *Operation, p Phase, r Request) bool, told 
 			})
 		}
 	}
-	courses[kind] = wrong
-	return func() { courses[kind] = right }
+	plans[kind] = wrong
+	return func() { plans[kind] = right }
 }
 
 // AppendText appends all of a state that distinguishes it.

@@ -105,7 +105,7 @@ func (s *State) find(seq int32) int {
 // enter sends the requests of the next stage that has any. After the last stage it
 // requests the write that ends the phase (invariant one-write).
 func (s State) enter(stage int) (State, Action) {
-	of := courses[s.Kind][s.Phase]
+	of := plans[s.Kind][s.Phase]
 	for s.stage = stage; s.stage < len(of); s.stage++ {
 		requests := of[s.stage](&s.Operation, s.Got)
 		if len(requests) == 0 {

@@ -48,7 +48,7 @@ func Parse(d bson.Doc) (Operation, error) {
 	id, kind, ns, phase, args, told := d.Lookup("_id"), d.Lookup("kind"), d.Lookup("ns"), d.Lookup("phase"), d.Lookup("args"), d.Lookup("told")
 	ok := id.Type == bson.TypeInt64 && kind.Type == bson.TypeString && ns.Type == bson.TypeString && phase.Type == bson.TypeInt32 &&
 		args.Type == bson.TypeDocument && (told.IsMissing() || told.Type == bson.TypeDocument)
-	if !ok || courses[kind.Str()] == nil || phase.Int32() < int32(Trying) || phase.Int32() > int32(Undone) {
+	if !ok || plans[kind.Str()] == nil || phase.Int32() < int32(Trying) || phase.Int32() > int32(Undone) {
 		return Operation{}, mongoerr.New(mongoerr.BadValue, "not an operation of a cluster: %s", d)
 	}
 	d = d.Clone()
@@ -116,19 +116,19 @@ type stage func(o *Operation, got Answers) []Request
 
 type stages []stage
 
-// course lists the stages of each phase of an operation.
-type course map[Phase]stages
+// plan lists the stages of each phase of an operation.
+type plan map[Phase]stages
 
-// phases makes a course.
-func phases(trying, committed, undone stages) course {
-	return course{Trying: trying, Committed: committed, Undone: undone}
+// phases makes a plan.
+func phases(trying, committed, undone stages) plan {
+	return plan{Trying: trying, Committed: committed, Undone: undone}
 }
 
-// courses has the course of each kind of operation.
-var courses map[string]course
+// plans has the plan of each kind of operation.
+var plans map[string]plan
 
 func init() {
-	courses = map[string]course{
+	plans = map[string]plan{
 		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
 		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine, KindUnshard: refine,
 		KindIndexes: indexes, KindUntrack: untrack, KindAddShard: addShard, KindRemoveShard: removeShard,
@@ -138,7 +138,7 @@ func init() {
 // StartsCommitted reports whether operations of a kind have no phase Trying: their
 // document is written together with the commit.
 func StartsCommitted(kind string) bool {
-	return len(courses[kind][Trying]) == 0
+	return len(plans[kind][Trying]) == 0
 }
 
 func texts(d bson.Doc, name string) (out []string) {

@@ -13,7 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// TestScripts shows the course of each operation as golden scripts: what is asked and
+// TestScripts shows the plan of each operation as golden scripts: what is asked and
 // written, event by event. "begin" takes an operation of scenarios_test.go, "go on"
 // answers whatever is asked until the next write or the end.
 func TestScripts(t *testing.T) {
