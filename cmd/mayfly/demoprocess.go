@@ -64,7 +64,7 @@ func (p *demoProcess) end(s os.Signal) {
 	}
 }
 
-// alive is an error where the process has ended by itself.
+// alive is an error if the process has ended by itself.
 func (p *demoProcess) alive() error {
 	if p.cmd == nil {
 		return nil

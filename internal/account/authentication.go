@@ -138,7 +138,7 @@ func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Co
 	return nil
 }
 
-// User returns a user as it is now; nil where there is none.
+// User returns a user as it is now; nil if there is none.
 func (s *Store) User(ctx context.Context, name auth.UserName) (*auth.User, error) {
 	if name == auth.MemberName {
 		return s.member, nil
@@ -150,7 +150,7 @@ func (s *Store) User(ctx context.Context, name auth.UserName) (*auth.User, error
 	return auth.ParseUser(d)
 }
 
-// document is what is kept of a user, or told by the source; nil where there is none.
+// document is what is kept of a user, or told by the source; nil if there is none.
 func (s *Store) document(ctx context.Context, name auth.UserName) (bson.Doc, error) {
 	if s.source != nil {
 		return s.source.User(ctx, name)
@@ -158,7 +158,7 @@ func (s *Store) document(ctx context.Context, name auth.UserName) (bson.Doc, err
 	return s.kept(usersNamespace, name.ID())
 }
 
-// Principal resolves what a user may do now; nil where there is none.
+// Principal resolves what a user may do now; nil if there is none.
 func (s *Store) Principal(ctx context.Context, name auth.UserName) (*auth.Principal, error) {
 	generation := s.generation.Load()
 	if name == auth.MemberName {

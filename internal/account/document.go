@@ -10,7 +10,7 @@ type field struct {
 	value bson.Value
 }
 
-// withFields returns d with some fields replaced, or left out where they are
+// withFields returns d with some fields replaced, or left out if they are
 // Missing; fields that d does not have are appended.
 func withFields(d bson.Doc, fields ...field) bson.Doc {
 	var b bson.Builder

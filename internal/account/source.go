@@ -10,7 +10,7 @@ import (
 // Source is where a router has its users from: the config servers.
 type Source interface {
 	// User is a user with its credentials and what its roles come to, as usersInfo shows
-	// it; nil where there is none.
+	// it; nil if there is none.
 	User(ctx context.Context, name auth.UserName) (bson.Doc, error)
 	// HasUsers says whether there is any user.
 	HasUsers(ctx context.Context) (bool, error)

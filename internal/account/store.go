@@ -29,7 +29,7 @@ const (
 
 // Options are what a Store works with.
 type Options struct {
-	Catalog *catalog.Catalog // nil where there is no data: then there are no users of its own
+	Catalog *catalog.Catalog // nil if there is no data: then there are no users of its own
 	Source  Source           // where a server without data has its users from; nil for nowhere
 	// Key is what the members of a cluster share; "" for none. Who knows it may log in
 	// as one of them.

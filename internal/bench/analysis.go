@@ -12,7 +12,7 @@ import (
 type analyst interface {
 	// cpu is the processor time that the system's processes have used so far.
 	cpu() (time.Duration, error)
-	// orders makes n orders and their customers, ready to be asked about.
+	// orders makes n orders and their customers, for the questions.
 	orders(ctx context.Context, n int64) error
 	// ask answers a question about n orders.
 	ask(ctx context.Context, q *question, n int64) (findings, error)
@@ -21,7 +21,7 @@ type analyst interface {
 const (
 	// askedAtLeast is how often a question is asked; the first time does not count.
 	askedAtLeast = 4
-	// askedAtMost bounds how often a short one is.
+	// askedAtMost bounds how often a short one is asked.
 	askedAtMost = 100
 )
 
@@ -91,7 +91,7 @@ func (b *bench) question(ctx context.Context, w *tabwriter.Writer, q *question) 
 	return nil
 }
 
-// asked asks a question again and again.
+// asked repeats a question and measures the answers.
 func (b *bench) asked(ctx context.Context, s analyst, q *question) (m analysed, a findings, err error) {
 	if a, err = s.ask(ctx, q, b.o.AnalysisDocuments); err != nil {
 		return m, nil, err
@@ -122,7 +122,7 @@ func millis(d time.Duration) string {
 	return fmt.Sprintf("%.0f", ms)
 }
 
-// settled waits until a system that was just filled has done what it still had
+// settled waits until a system that was just filled has finished what is left
 // to do in the background.
 func settled(ctx context.Context, s interface{ cpu() (time.Duration, error) }) error {
 	deadline := time.Now().Add(settleTimeout)
@@ -144,7 +144,7 @@ func settled(ctx context.Context, s interface{ cpu() (time.Duration, error) }) e
 }
 
 const (
-	// settleEvery is how often a system's processor time is looked at until it
+	// settleEvery is how often a system's processor time is read until it
 	// has settled: settleCalm times in a row it has used less than a tenth. That is
 	// longer than the server waits before it moves what was written to its last
 	// level of tables.

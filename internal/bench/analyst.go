@@ -38,7 +38,7 @@ func index(ctx context.Context, c *mongo.Collection, field string) error {
 	return err
 }
 
-// insertAll adds the documents 0 to n with as many clients as pay.
+// insertAll adds the documents 0 to n with as many clients as help.
 func insertAll(ctx context.Context, c *mongo.Collection, n int64, document func(id int64) mayflybson.Doc) error {
 	return parallel(fillClients, func(client int) error {
 		docs := make([]any, 0, manyDocuments)
@@ -158,7 +158,7 @@ func (r *raw) orders(ctx context.Context, n int64) error {
 	return settled(ctx, r)
 }
 
-// ask reads all orders and looks at the amount of each, at the place where all
+// ask reads all orders and looks at the amount of each, at the offset where all
 // have it.
 func (r *raw) ask(_ context.Context, _ *question, n int64) (findings, error) {
 	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: []byte{spaceOrders}, UpperBound: []byte{spaceOrders + 1}})
@@ -180,7 +180,7 @@ func (r *raw) ask(_ context.Context, _ *question, n int64) (findings, error) {
 	return newFindings([][]string{{"all", fmt.Sprint(found)}}), it.Close()
 }
 
-// amountAt is where an order's amount stands in it: all fields before have the
+// amountAt is the offset of an order's amount: all fields before it have the
 // same size in all orders.
 func amountAt(d mayflybson.Doc) int {
 	const before = "\x12amount\x00" // its type and its name

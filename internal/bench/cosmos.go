@@ -20,8 +20,8 @@ import (
 )
 
 // The rows of the Cosmos DB endpoint: a program of its own (e2e/cosmos/sdk/load)
-// asks it through azcosmos; beside it the MongoDB driver asks the same server
-// for the same with documents of the same fields, in a collection of its own.
+// sends requests through azcosmos; for comparison the MongoDB driver sends the same server
+// the same operations on documents of the same fields, in a collection of its own.
 
 // cosmosRow is an operation on both sides.
 type cosmosRow struct {
@@ -86,14 +86,14 @@ func newItem(id int64) item {
 	return item{"i" + strconv.FormatInt(id, 10), "p" + strconv.FormatInt(id/itemsPerPartition, 10), id, padding[:itemPad]}
 }
 
-// endpoint is what the program asks.
+// endpoint is the one that the program sends requests to.
 type endpoint struct {
 	port int
 	cpu  func() (time.Duration, error)
 }
 
 // cosmos measures the rows with the largest number of clients, also on a
-// hollow server: its ratio to the MongoDB side is the most that there is.
+// hollow server: its ratio to the MongoDB side is the highest possible.
 func (b *bench) cosmos(ctx context.Context, chosen []cosmosRow) (err error) {
 	clients := b.o.Clients[len(b.o.Clients)-1]
 	own := endpoint{b.server.cosmos, b.server.cpu}

@@ -8,7 +8,7 @@ import (
 )
 
 // dataset is the documents of one system: those with the ids [0, documents)
-// stay for the whole run, those above come and go.
+// stay for the whole run, those above are inserted and deleted.
 type dataset struct {
 	documents int64
 	next      atomic.Int64 // the first id that nothing has had
@@ -42,12 +42,12 @@ func (d *dataset) reserve(ctx context.Context, s system, n int64) error {
 	return fill(ctx, s, first, n, never)
 }
 
-// exhausted says that clients many operations more could run out of documents.
+// exhausted reports whether one more operation of each client could use up the documents.
 func (d *dataset) exhausted(clients int) bool {
 	return d.victims.next.Load()+int64(clients) > d.victims.limit
 }
 
-// fill adds the documents [first, first+n), with as many clients as pay.
+// fill adds the documents [first, first+n), with as many clients as help.
 func fill(ctx context.Context, s system, first, n, due int64) error {
 	return parallel(fillClients, func(client int) error {
 		w, err := s.worker(ctx)

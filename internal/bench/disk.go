@@ -18,7 +18,7 @@ func hasSuffix(e fs.DirEntry, endings []string) bool {
 }
 
 // treeSize is what the files below a directory take on disk, those with one of
-// the endings. Files that go meanwhile do not count.
+// the endings. Files that are removed during the walk do not count.
 func treeSize(dir string, endings ...string) (total int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, e fs.DirEntry, err error) error {
 		if err != nil || e.IsDir() || !hasSuffix(e, endings) {

@@ -23,12 +23,12 @@ const never = 4_102_444_800_000
 // order than the ids.
 func indexKey(id int64) int64 { return int64(uint32(id) * 0x9e3779b1) }
 
-// fixedBytes is what document has beside its padding.
+// fixedBytes is what document has besides its padding.
 const fixedBytes = 4 + (1 + 4 + 8) + (1 + 2 + 8) + (1 + 2 + 8) + (1 + 4 + 8) + (1 + 4 + 4 + 1) + 1
 
 var padding = strings.Repeat("x", documentBytes-fixedBytes)
 
-// mixture is what paddings that do not compress are cut from.
+// mixture is the source of paddings that do not compress.
 var mixture = sync.OnceValue(func() string {
 	v, b := rand.NewChaCha8([32]byte{1}), make([]byte, 8<<20)
 	_, _ = v.Read(b) // which does not fail
@@ -38,7 +38,7 @@ var mixture = sync.OnceValue(func() string {
 	return string(b)
 })
 
-// mixedPadding is n bytes that are not those of the documents around.
+// mixedPadding is n bytes that are not those of the surrounding documents.
 func mixedPadding(id int64, n int) string {
 	all := mixture()
 	at := int(uint64(id) * uint64(n) % uint64(len(all)-n))

@@ -12,9 +12,9 @@ import (
 
 const (
 	// liveDocuments is how many documents of the collection are not due: those
-	// are read meanwhile.
+	// are read during the removal.
 	liveDocuments = 10_000
-	// quietReads is how long reads are measured before anything is removed.
+	// quietReads is how long reads are measured before the removal begins.
 	quietReads = 3 * time.Second
 	// readClients is how many clients read.
 	readClients = 2
@@ -94,7 +94,7 @@ func fillDue(ctx context.Context, s system, l layout, live, n int64) error {
 }
 
 // singly runs a part of a row in which the server makes no windows of expiry, so
-// that documents go one by one.
+// that documents are removed one by one.
 func (b *bench) singly(ctx context.Context, run func() error) error {
 	if err := b.server.setParameter(ctx, "expiryWindows", false); err != nil {
 		return err
@@ -181,7 +181,7 @@ func readSteadily(perSecond int) work {
 	}
 }
 
-// stopReads ends a load of reads, of which there were some.
+// stopReads ends a load of reads, which must have read something.
 func stopReads(l *load) ([]time.Duration, error) {
 	all, err := l.stop()
 	if err == nil && len(all.took) == 0 {

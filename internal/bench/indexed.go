@@ -77,7 +77,7 @@ func (b *bench) expiryIndexed(ctx context.Context) error {
 	return w.Flush()
 }
 
-// makeDue lets the monitor loose first, as it is where a user makes an index.
+// makeDue starts the monitor first: it runs when a user makes an index.
 func (m *mayfly) makeDue(ctx context.Context) error {
 	if err := m.monitor(ctx, true); err != nil {
 		return err

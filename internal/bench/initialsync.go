@@ -17,12 +17,12 @@ import (
 
 const (
 	// initialSyncRow is the name of the row in which a member joins a set of one that has
-	// the documents, which do not compress, while clients work at a steady rate. Beside
+	// the documents, which do not compress, while clients work at a steady rate. Next to
 	// it: cp of the files that the first member has, with their sync, to the same disk.
 	initialSyncRow = "initialSync"
 	// syncTimeout bounds how long the member may take.
 	syncTimeout = time.Hour
-	// syncPoll is how often the members are asked how far it is.
+	// syncPoll is the pause between two requests for a member's progress.
 	syncPoll = 50 * time.Millisecond
 )
 
@@ -32,7 +32,7 @@ type initialSync struct {
 	copying         time.Duration
 	files           time.Duration // until the files are there
 	secondary       time.Duration // until the member is SECONDARY
-	caughtUp        time.Duration // and has what was written meanwhile
+	caughtUp        time.Duration // and has what was written during the copy
 	sender, member  time.Duration // processor time
 	quiet, cp, sync steadyPhases
 }
@@ -143,7 +143,7 @@ func (r *initialSync) join(ctx context.Context, s *replicaSet, m *mayfly) error 
 	return err
 }
 
-// watch asks a member how far it is, until it is SECONDARY.
+// watch asks a member for its progress until it is SECONDARY.
 func (r *initialSync) watch(ctx context.Context, m *mayfly, begun time.Time) error {
 	direct, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + local(m.port) + "/?directConnection=true"))
 	if err != nil {
@@ -202,7 +202,7 @@ func (r *initialSync) print(b *bench) error {
 	return printSteady(b, []string{"before", "during cp", "during the sync"}, []steadyPhases{r.quiet, r.cp, r.sync})
 }
 
-// printSteady prints what a steady load met in the parts of a row.
+// printSteady prints the latencies of a steady load in the parts of a row.
 func printSteady(b *bench, names []string, parts []steadyPhases) error {
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%d clients, %d operations/s\tfinds/s\tp50\tp99\tp99.9\tupdates/s\tp50\tp99\tp99.9\t\n", steadyClients, steadyPerSecond)

@@ -17,7 +17,7 @@ const (
 	liveRow = "expiryLive"
 	// liveBytes is the size of its documents.
 	liveBytes = 150
-	// liveClients is how many clients work beside the removal.
+	// liveClients is how many clients work during the removal.
 	liveClients = 8
 	// liveQuiet is how long they work before and after it.
 	liveQuiet = 5 * time.Second
@@ -26,7 +26,7 @@ const (
 	settlesAfter = 6 * time.Second
 )
 
-// phase is what the clients met in a part of the row.
+// phase is what the clients measured in a part of the row.
 type phase struct {
 	perSecond      float64
 	p50, p99, p999 time.Duration
@@ -53,7 +53,7 @@ type liveRemoval struct {
 	cpu                   time.Duration // per document, with that of the clients' operations
 	before, during, after phase
 	diskBefore, diskAfter int64
-	// diskSwept is what is left once the system has nothing to clear away.
+	// diskSwept is what is left once the system has nothing more to clean up.
 	diskSwept int64
 }
 
@@ -161,7 +161,7 @@ func (b *bench) removeLive(ctx context.Context, s expirer, l layout, name string
 	return r, err
 }
 
-// quietPhase is what the clients meet while nothing is removed.
+// quietPhase is what the clients measure while nothing is removed.
 func (b *bench) quietPhase(ctx context.Context, s system, alive int64) (phase, error) {
 	m := startLoad(ctx, s, liveClients, mixedWork(alive))
 	time.Sleep(liveQuiet)
@@ -184,8 +184,8 @@ func mixedWork(documents int64) work {
 	}
 }
 
-// restingDisk is what a system's documents take when nothing of them is in
-// memory and log alone: the server starts anew for that.
+// restingDisk is the disk space of a system's documents when nothing of them is in
+// memory or the log only: the server restarts for that.
 func restingDisk(ctx context.Context, s system) (int64, error) {
 	if m, ok := s.(*mayfly); ok {
 		if err := m.restart(ctx); err != nil {

@@ -17,7 +17,7 @@ type load struct {
 // that the end does not cut them off.
 type work func(working, ctx context.Context, w worker, v *rand.Rand, t *timings) error
 
-// timings are how long the operations of a client took, and updates apart where a row
+// timings are how long the operations of a client took, and of its updates if a row
 // tells them apart.
 type timings struct{ took, updates []time.Duration }
 

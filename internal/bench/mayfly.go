@@ -51,7 +51,7 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 	return m, m.connect("mongodb://" + local(m.port))
 }
 
-// startServer starts a server, with options beside the usual ones, on a directory of
+// startServer starts a server, with options in addition to the usual ones, on a directory of
 // this name.
 func startServer(ctx context.Context, dir, name string, o *Options, more ...string) (*mayfly, error) {
 	port, err := freePort()
@@ -97,7 +97,7 @@ func (m *mayfly) run(ctx context.Context) (err error) {
 }
 
 // restart ends the process and starts it again, with the parameters that were set,
-// after which nothing but tables holds the data.
+// after which only tables hold the data.
 func (m *mayfly) restart(ctx context.Context) error {
 	if err := m.process.stop(syscall.SIGTERM); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (m *mayfly) collection(name string, opts ...options.Lister[options.Collecti
 
 func (m *mayfly) close() error {
 	if m.client != nil {
-		_ = m.client.Disconnect(context.Background()) // the server goes anyway
+		_ = m.client.Disconnect(context.Background()) // the server stops anyway
 	}
 	return m.process.stop(syscall.SIGTERM)
 }
@@ -187,7 +187,7 @@ func (m *mayfly) profile(ctx context.Context, d time.Duration, file string) erro
 	return errors.Join(err, out.Close())
 }
 
-// alwaysJournaled is the same server, all of whose writes have j: true.
+// alwaysJournaled is the same server, with j: true on all writes.
 func (m *mayfly) alwaysJournaled() *mayfly {
 	j := *m
 	j.plain = m.journaled
@@ -320,7 +320,7 @@ func (m *mayfly) expire(ctx context.Context, total int64, progress func(int64)) 
 				return err
 			}
 			if busy {
-				gone = 1 // it moves documents before the first goes
+				gone = 1 // it moves documents before it removes the first
 			}
 		}
 		progress(gone)

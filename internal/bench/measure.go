@@ -17,7 +17,7 @@ type result struct {
 	cpu      time.Duration // of the system's processes, per operation
 	client   time.Duration // of this process, per operation
 	// sent and received are bytes per operation as the server counts them; 0
-	// where it does not.
+	// if it does not.
 	sent, received int64
 }
 

@@ -25,7 +25,7 @@ type Options struct {
 	AnalysisDocuments int64
 	// Items is how many items the rows of the Cosmos DB endpoint work on.
 	Items int64
-	// CosmosLoad is the program that asks that endpoint.
+	// CosmosLoad is the program that puts load on that endpoint.
 	CosmosLoad string
 	// ExpiryReads is how many reads a second run during the row expiry.
 	ExpiryReads int
@@ -34,7 +34,7 @@ type Options struct {
 	LiveDocuments int64
 	// RelayoutDocuments is how many documents the row relayout moves to another layout.
 	RelayoutDocuments int64
-	// PointDocuments is how many documents the row points has, where it has many.
+	// PointDocuments is how many documents the large collection of the row points has.
 	PointDocuments int64
 	// ShapeDocuments is how many the rows of shapes of expiry begin with.
 	ShapeDocuments int64

@@ -30,7 +30,7 @@ type raw struct {
 
 const rawLocks = 1024
 
-// systemFS passes the syncs of log files on only where they are asked for.
+// systemFS passes on the syncs of log files only if they were requested.
 type systemFS struct {
 	vfs.FS
 	mu  sync.Mutex
@@ -62,7 +62,7 @@ func (fs *systemFS) ReuseForWrite(from, to string, c vfs.DiskWriteCategory) (vfs
 	return fs.wrap(to, f, err)
 }
 
-// sync makes the log durable; callers that come together share nothing.
+// sync makes the log durable; callers that arrive together share nothing.
 func (fs *systemFS) sync() error {
 	fs.mu.Lock()
 	defer fs.mu.Unlock()

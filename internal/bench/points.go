@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// The row points finds single documents among few and among many: what one
-// costs is not to depend on how many there are.
+// The row points finds single documents among few and among many: the cost of one
+// should not depend on how many there are.
 
 const (
 	// pointsRow is its name.

@@ -31,7 +31,7 @@ type postgres struct {
 	padding string    // of documents
 }
 
-// postgresUser runs the cluster where the benchmark itself is root, which
+// postgresUser runs the cluster if the benchmark itself is root, which
 // PostgreSQL refuses.
 const postgresUser = "postgres"
 
@@ -55,7 +55,7 @@ func postgresBinary(name string) (string, error) {
 	return path, nil
 }
 
-// asPostgres makes a command that runs as postgresUser where we are root; dir
+// asPostgres makes a command that runs as postgresUser if we are root; dir
 // belongs to that user then.
 func asPostgres(dir, name string, args ...string) (*exec.Cmd, error) {
 	path, err := postgresBinary(name)
@@ -150,12 +150,12 @@ func runPostgres(ctx context.Context, data string, settings []string) (*postgres
 // needed any more.
 func (p *postgres) close() error {
 	if p.conn != nil {
-		_ = p.conn.Close(context.Background()) // the server goes anyway
+		_ = p.conn.Close(context.Background()) // the server stops anyway
 	}
 	return p.process.stop(syscall.SIGQUIT)
 }
 
-// session is the connection of rows that one client asks for.
+// session is the connection of rows with one client.
 func (p *postgres) session(ctx context.Context) (*pgx.Conn, error) {
 	if p.conn != nil {
 		return p.conn, nil
@@ -308,8 +308,8 @@ func (w *postgresWorker) remove(ctx context.Context, id int64) error {
 // postgresBatch is how many rows one DELETE of expire takes.
 const postgresBatch = 10000
 
-// expire deletes in batches, by the rows' places, which is the fastest that
-// PostgreSQL has for it, and vacuums the table.
+// expire deletes in batches, by the rows' places, the fastest that
+// PostgreSQL has, and vacuums the table.
 func (p *postgres) expire(ctx context.Context, total int64, progress func(int64)) error {
 	c, err := pgx.Connect(ctx, p.url)
 	if err != nil {

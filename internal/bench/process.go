@@ -20,7 +20,7 @@ const (
 	ticksPerSecond = 100
 )
 
-// process is a server that runs beside the benchmark.
+// process is a server, a child process of the benchmark.
 type process struct {
 	cmd  *exec.Cmd
 	out  *os.File

@@ -24,9 +24,9 @@ import (
 )
 
 // prototype is three members of a raft group in this process, and nothing else: the
-// library, transport, store and disk of the server's replica sets, by the loop that the
-// library's manual has. A proposal is so many bytes, which each member stores twice, as
-// the server does: in its log and as data. What it reaches is the most that a server
+// library, transport, store and disk of the server's replica sets, with the loop from the
+// library's manual. A proposal is a number of bytes, which each member stores twice, as
+// the server does: in its log and as data. Its throughput is the most that a server
 // can on the same machine.
 //
 // A round is one batch of Pebble (log, hard state and data) and one sync. Members talk
@@ -265,7 +265,7 @@ func (m *bareMember) run() {
 	for {
 		select {
 		case msg := <-m.received:
-			_ = m.rn.Step(msg) // an old one
+			_ = m.rn.Step(msg) // raft refuses an outdated one
 		case b := <-m.proposed:
 			m.step(b)
 		case <-tick.C:
@@ -289,7 +289,7 @@ func (m *bareMember) run() {
 	}
 }
 
-// drain takes what else is there.
+// drain takes everything else that is waiting.
 func (m *bareMember) drain() {
 	for range bareQueue {
 		select {

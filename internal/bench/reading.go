@@ -15,7 +15,7 @@ import (
 // Readings of sensors, one a minute from each, made of real ones: the hourly
 // weather of Seattle (seattle-weather-hourly-normals.csv of the npm package
 // vega-datasets). A sensor has its own place in the year, an offset, and noise
-// in the last digit; minutes lie between their hours.
+// in the last digit; minutes are interpolated between the hours.
 
 // sensors is how many there are.
 const sensors = 1000
@@ -74,7 +74,7 @@ func (r *readings) number(n int64) reading {
 	return reading{r.from.Add(time.Duration(minute) * time.Minute), int32(sensor), value(0), value(1), value(2)}
 }
 
-// mix is a number that looks like chance (the last steps of SplitMix64).
+// mix is a number that looks random (the last steps of SplitMix64).
 func mix(x uint64) uint64 {
 	x += 0x9e3779b97f4a7c15
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

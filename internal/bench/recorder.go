@@ -24,7 +24,7 @@ func (m *mayfly) record(ctx context.Context, _ *series) error {
 		return err
 	}
 	series := options.TimeSeries().SetTimeField("ts").SetMetaField("sensor").SetGranularity("minutes")
-	// Whole buckets would go later than the period ends.
+	// Whole buckets would be removed after the period ends.
 	exact := doc("mayfly", doc("expiry", doc("exact", true)))
 	return c.Database().CreateCollection(ctx, readingsName,
 		options.CreateCollection().SetTimeSeriesOptions(series).SetExpireAfterSeconds(keepAll).SetStorageEngine(exact))
@@ -42,7 +42,7 @@ func (m *mayfly) seriesDisk(ctx context.Context) (total int64, err error) {
 	if total, err = treeSize(m.dir, ".sst"); err != nil {
 		return 0, err
 	}
-	// What the monitor has known for a while, it need not be told to look for.
+	// The monitor knows it already, so it does not have to search for it.
 	return total, m.monitor(ctx, true)
 }
 
@@ -67,10 +67,10 @@ func (m *mayfly) forget(ctx context.Context, s *series) error {
 	return fmt.Errorf("readings before %v are still there: %w", end, errWrong)
 }
 
-// forgetPoll is how often it is asked for.
+// forgetPoll is the pause between two checks whether anything is left.
 const forgetPoll = 2 * time.Millisecond
 
-// forgetTimeout is how long a period may take to go.
+// forgetTimeout is how long the removal of a period may take.
 const forgetTimeout = 5 * time.Minute
 
 type mayflyRecording struct{ c *mongo.Collection }

@@ -13,7 +13,7 @@ import (
 )
 
 // The row relayout makes a TTL index on a filled collection of which nothing is due, and
-// measures how the server lays it anew by windows: alone, and while clients read and
+// measures how the server changes its layout to windows: alone, and while clients read and
 // update its documents by _id as fast as they are answered.
 
 const (
@@ -75,7 +75,7 @@ func (b *bench) tellRelaid(name string, n int64, r *relaid) error {
 	return w.Flush()
 }
 
-// relay fills a collection and has it laid anew, beside so many clients.
+// relay fills a collection and has its layout changed while that many clients work.
 func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error) {
 	s, r := b.server, new(relaid)
 	if err := s.reset(ctx, layout{Mixed: true}); err != nil {

@@ -23,7 +23,7 @@ type replicaRow struct {
 	clients []int
 	// payload is how many bytes the bare group proposes for it; 0 for a read.
 	payload int
-	// secondaries says that secondaries and standbys are asked.
+	// secondaries is true if secondaries and standbys are read from.
 	secondaries bool
 }
 
@@ -52,7 +52,7 @@ func findAny(ctx context.Context, w worker, d *dataset, v *rand.Rand) error {
 const (
 	// replicaIdleRow is the name of the row in which nobody asks for anything.
 	replicaIdleRow = "replicaIdle"
-	// idleFor is how long that is, where a row takes a twentieth of it.
+	// idleFor is how long that row runs, or idleRows times as long as others if that is less.
 	idleFor  = 20 * time.Second
 	idleRows = 20
 )

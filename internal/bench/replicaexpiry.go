@@ -9,8 +9,8 @@ import (
 )
 
 // replicaExpiryRow is the name of the row in which documents expire on a set of three
-// while clients work at a steady rate: by ranges of which the oplog tells each document,
-// by ranges of which it tells the bounds, and one by one.
+// while clients work at a steady rate: by ranges whose documents the oplog lists,
+// by ranges whose bounds it lists, and one by one.
 const replicaExpiryRow = "replicaExpiry"
 
 // replicaExpiry measures the row.
@@ -51,7 +51,7 @@ type setRemoval struct {
 }
 
 // expireOnSet fills a collection and has it expire; off is a parameter that is false
-// meanwhile, "" for none.
+// during the removal, "" for none.
 func (b *bench) expireOnSet(ctx context.Context, s *replicaSet, off string) (r setRemoval, err error) {
 	if off != "" {
 		if err := s.setParameter(ctx, off, false); err != nil {

@@ -16,7 +16,7 @@ import (
 // replicaSet is three server processes on this machine that are one replica set, and a
 // driver's client of it. A write returns when the disks of two have it.
 type replicaSet struct {
-	mayfly  // of which only the client's side is used
+	mayfly  // only the client's side is used
 	members []*mayfly
 }
 
@@ -90,7 +90,7 @@ func (s *replicaSet) initiate(ctx context.Context, hosts []string) error {
 	return errors.New("the replica set did not become ready")
 }
 
-// onSecondaries is the same set, whose reads go to secondaries.
+// onSecondaries is the same set with reads from secondaries.
 func (s *replicaSet) onSecondaries() *replicaSet {
 	r := *s
 	r.plain = s.collection("documents", options.Collection().SetReadPreference(readpref.Secondary()))

@@ -135,7 +135,7 @@ func (b *bench) start(ctx context.Context) (err error) {
 	return err
 }
 
-// close ends what was started; the data go.
+// close ends what was started; the data are removed.
 func (b *bench) close() error {
 	var errs []error
 	if b.server != nil {
@@ -252,7 +252,7 @@ func (b *bench) on(ctx context.Context, s system, r row, clients int) (*result, 
 	return measure(ctx, s, b.data[s], r, clients, b.o.Duration)
 }
 
-// onServer is on for the server, with its bytes and, where asked for, its
+// onServer is on for the server, with its bytes and, if requested, its
 // profile.
 func (b *bench) onServer(ctx context.Context, r row, clients int) (*result, error) {
 	in, out, err := b.server.network(ctx)

@@ -232,7 +232,7 @@ func touchShape(ctx context.Context, s system, sh shape, n, now int64) error {
 
 const (
 	// sweptTimeout bounds how long a bench waits for the server to have swept the
-	// index entries of what has gone; sweptEvery is how often it looks.
+	// index entries of what was removed; sweptEvery is how often that is checked.
 	sweptTimeout = 5 * time.Minute
 	sweptEvery   = 200 * time.Millisecond
 )

@@ -92,7 +92,7 @@ func (s *standbys) caughtUp(ctx context.Context) error {
 	return errors.New("the standbys of PostgreSQL did not catch up")
 }
 
-// onStandby is the same, with a standby that is asked.
+// onStandby is the same, with reads from a standby.
 func (s *standbys) onStandby() *standbys {
 	r, p := *s, *s.postgres
 	p.url = s.others[0].url

@@ -10,7 +10,7 @@ import (
 const (
 	// steadyClients is how many clients a steady load has, and steadyPerSecond how much
 	// all of them do in a second: a fraction of what the server can, so that latencies
-	// tell of what goes on beside.
+	// show what else is going on.
 	steadyClients   = 8
 	steadyPerSecond = 400
 )
@@ -66,7 +66,7 @@ func (l *steadyLoad) work(ctx, working context.Context, w worker, client int, do
 	}
 }
 
-// steadyPhases are what finds and updates met in a part of a row.
+// steadyPhases are the latencies of finds and updates in a part of a row.
 type steadyPhases struct{ reads, writes phase }
 
 // stop ends the clients.
@@ -77,7 +77,7 @@ func (l *steadyLoad) stop() (p steadyPhases, err error) {
 	return steadyPhases{newPhase(slices.Concat(l.reads...), took), newPhase(slices.Concat(l.writes...), took)}, err
 }
 
-// steadyWhile is what a steady load meets while something goes on.
+// steadyWhile measures a steady load while something else goes on.
 func steadyWhile(ctx context.Context, s system, documents int64, during func() error) (steadyPhases, error) {
 	l := startSteady(ctx, s, documents)
 	err := during()

@@ -20,7 +20,7 @@ type system interface {
 type layout struct {
 	// Due adds an index by which documents expire to the ones on _id and k.
 	Due bool
-	// Immediate hides a document from the instant on at which it is due, where the
+	// Immediate hides a document from the instant at which it is due, if the
 	// system can.
 	Immediate bool
 	// Bytes is the size of a document, 0 for documentBytes.
@@ -37,7 +37,7 @@ func (l layout) padding() string {
 	return padding[:l.Bytes-fixedBytes]
 }
 
-// worker is one client; one goroutine uses it. A read returns an error where it
+// worker is one client; one goroutine uses it. A read returns an error if it
 // finds other than it must.
 type worker interface {
 	insert(ctx context.Context, id int64, journaled bool) error

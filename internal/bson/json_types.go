@@ -211,7 +211,7 @@ func (p *jsonParser) word(level int) (Value, error) {
 	return Value{}, p.fail("unknown function %s, or invalid arguments", word)
 }
 
-// arguments reads (v, …), or nothing where no parenthesis follows.
+// arguments reads (v, …), or nothing if no parenthesis follows.
 func (p *jsonParser) arguments(level int) ([]Value, error) {
 	var args []Value
 	if !p.take('(') {

@@ -297,7 +297,7 @@ func (c *Catalog) unlistLocked(coll *Collection) {
 	}
 }
 
-// Close stops index builds, waits for them to end, and closes the committer where it is
+// Close stops index builds, waits for them to end, and closes the committer if it is
 // an io.Closer. The engine stays open.
 func (c *Catalog) Close() error {
 	c.builds.close()

@@ -48,7 +48,7 @@ type Clock struct {
 // one, base is the wall clock's.
 type moment struct{ at, base time.Time }
 
-// NewClock makes a clock over a wall clock, the computer's where it is nil.
+// NewClock makes a clock over a wall clock, the computer's if it is nil.
 func NewClock(wall func() time.Time) *Clock {
 	c := &Clock{wall: wall}
 	c.mu.at, c.mu.base = c.read()

@@ -15,7 +15,7 @@ type NewCollection struct {
 	Options bson.Doc
 	// IDIndex is the specification of the index on _id, where one was given.
 	IDIndex *schema.Index
-	// UUID is chosen at random where it is zero.
+	// UUID is chosen at random if it is zero.
 	UUID UUID
 	// Sharding makes it a sharded collection; nil for none.
 	Sharding *schema.Sharding

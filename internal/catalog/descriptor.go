@@ -23,7 +23,7 @@ import (
 // key, v is 6, and there is hashed: {key: the pattern}. During a relayout v is 5, and
 // windows has relayout: "windows" or "id", where documents go (layout.Relay).
 //
-// v is increased by askedVersion where there is an index {_ts: 1} with
+// v is increased by askedVersion if there is an index {_ts: 1} with
 // expireAfterSeconds; such an index expires by last writes only if its settings say so.
 // In descriptors without that, each such index does, and decoding adds the setting.
 // Where the collection is sharded, v is shardedVersion more, and there is sharding: see

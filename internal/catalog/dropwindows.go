@@ -273,7 +273,7 @@ func (x *dropper) readSums() error {
 	})
 }
 
-// forgetEmpty removes the sums of the windows that come due now where none has
+// forgetEmpty removes the sums of the windows that come due now if none has
 // documents left, and there are many.
 func (x *dropper) forgetEmpty(ctx context.Context) error {
 	if x.empty < emptyWindows {

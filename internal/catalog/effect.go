@@ -11,7 +11,7 @@ import (
 )
 
 // Effect is what a unit does when it commits, as a value: the bytes of its batch, notes of
-// what changes in memory and, where they are recorded, operations. Apply applies it, on the
+// what changes in memory and, if they are recorded, operations. Apply applies it, on the
 // member that proposed it and on any other one (docs/rfcs/0014-a-commit-is-a-value.md).
 //
 // An effect that is never applied leaves no trace.

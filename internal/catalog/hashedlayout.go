@@ -37,7 +37,7 @@ func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error 
 }
 
 // Chunk is the range of records in which are exactly the documents in a range of the shard
-// key; ok is false where the collection does not lie by that.
+// key; ok is false if the collection does not lie by that.
 func (c *Collection) Chunk(r schema.ShardRange) (k layout.KeyRange, ok bool) {
 	if c.sharding == nil || c.Ident == 0 || c.IsTimeseries() {
 		return k, false

@@ -104,7 +104,7 @@ func (u *Unit) isPending(c *Collection, identity []byte) bool {
 }
 
 // awaitHolder waits for the pending version of another unit's document that has an
-// index key in the store: the new version may not have the key. False where nothing
+// index key in the store: the new version may not have the key. False if nothing
 // is pending.
 func (u *Unit) awaitHolder(ctx context.Context, c *Collection, holder RecordKey) (bool, error) {
 	if u.c.pending == nil {
@@ -171,7 +171,7 @@ func (u *Unit) Settle(ctx context.Context) error {
 }
 
 // Ordered says that the order of the effect is decided: it takes effect before all
-// effects that the committer is given from now on, and where it is refused, so are all
+// effects that the committer is given from now on, and if it is refused, so are all
 // of these with the same Evaluation. A committer may call it once, before the effect
 // is applied.
 func (e *Effect) Ordered() {

@@ -81,7 +81,7 @@ func (ix *Index) holds(record RecordKey) bool {
 	return ix.hasEntries() && !(ix.ByPrefix != nil && record.OfID())
 }
 
-// drop ends the index, and its build where there is one.
+// drop ends the index, and its build if there is one.
 func (l *indexLive) drop() {
 	l.dropped.Store(true)
 	if l.build != nil {

@@ -79,7 +79,7 @@ func (c *Collection) CheckTurns(begun int) error {
 	return nil
 }
 
-// findEither is FindID in either half, in any state. Where another relayout has
+// findEither is FindID in either half, in any state. If another relayout has
 // begun in the meantime, it tries again.
 func (c *Collection) findEither(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	n := len(dst)
@@ -114,7 +114,7 @@ func (c *Collection) findEitherOnce(dst RecordKey, r storage.Reader, id bson.Val
 	return c.findByEntry(dst, r, id)
 }
 
-// findAgain finds a document by the key string of its _id where it has moved.
+// findAgain finds a document by the key string of its _id if it has moved.
 func (c *Collection) findAgain(r storage.Reader, id []byte) (to RecordKey, doc bson.Doc, closer io.Closer, err error) {
 	if c.entersIDs() && c.sections == nil {
 		record, found, err := c.entryOf(nil, r, id)

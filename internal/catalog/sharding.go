@@ -23,7 +23,7 @@ const BlockedWait = 10 * time.Second
 func (c *Collection) Sharding() *schema.Sharding { return c.sharding }
 
 // ShardKeyIndex is an index by which a sharded collection's documents are in the order of
-// the shard key, each once: the one that is no more than the key, where there is one; nil
+// the shard key, each once: the one that is no more than the key, if there is one; nil
 // for none.
 func (c *Collection) ShardKeyIndex() (found *Index) {
 	if c.sharding == nil {

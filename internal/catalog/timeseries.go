@@ -61,7 +61,7 @@ func (c *Collection) Buckets() *Collection {
 // collection.
 func (c *Collection) HoldsBuckets() bool { return c.Open != 0 && c.Namespace.IsBuckets() }
 
-// BucketOrder is the order of the records, where they are buckets, as an index;
+// BucketOrder is the order of the records, if they are buckets, as an index;
 // nil for any other collection. No list of indexes has it.
 func (c *Collection) BucketOrder() *Index {
 	if !c.HoldsBuckets() {

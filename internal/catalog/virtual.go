@@ -36,7 +36,7 @@ const (
 	transactionsIdent = oplogIdent - 1
 )
 
-// ShowOplog makes Lookup find the oplog and config.transactions, where there is an
+// ShowOplog makes Lookup find the oplog and config.transactions, if there is an
 // oplog, and later updates how many bytes the oplog may have.
 func (c *Catalog) ShowOplog() error {
 	if c.oplog == nil {

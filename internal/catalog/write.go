@@ -225,7 +225,7 @@ func (u *Unit) noteMultikey(c *Collection, ix *Index, paths schema.MultikeyPaths
 	return u.u.OrBits(storage.IdentMultikey, identKey(ix.Ident), encodePaths(paths))
 }
 
-// oldKeys makes the keys under which a stored document is in ix: none where it
+// oldKeys makes the keys under which a stored document is in ix: none if it
 // could not be, which only an index that is being built allows. An error is that
 // there is no memory for them.
 func (u *Unit) oldKeys(ix *Index, doc bson.Doc, buf *[]schema.Key) ([]schema.Key, error) {

@@ -20,7 +20,7 @@ type Login struct {
 }
 
 // Member is the login of a member of a cluster at another one, with the key that they
-// share; nil where there is none.
+// share; nil if there is none.
 func Member(key string) *Login {
 	if key == "" {
 		return nil

@@ -127,7 +127,7 @@ func (c *Client) RemoteHost() string {
 }
 
 // SetMetadata stores what the first hello of the connection said. It returns false
-// where there was one before.
+// if there was one before.
 func (c *Client) SetMetadata(m *Metadata) bool { return c.metadata.CompareAndSwap(nil, m) }
 
 // UUID returns the client's own id, as connectionStatus prints it.

@@ -12,7 +12,7 @@ import (
 // goroutine at a time.
 type Cursor interface {
 	// Next returns the next document, valid until the following call of Next, Park or
-	// Close; nil at the end or, from a tailable cursor, where there is nothing yet.
+	// Close; nil at the end or, from a tailable cursor, if there is nothing yet.
 	Next(ctx context.Context) (bson.Doc, error)
 	// Close releases what the query holds. It is called exactly once.
 	Close()
@@ -119,7 +119,7 @@ type CursorSpec struct {
 }
 
 // WriteCursorReply writes the reply of a command that opens a cursor, {cursor:
-// {firstBatch, id, ns}}, and keeps the cursor for getMore where it is not exhausted. It
+// {firstBatch, id, ns}}, and keeps the cursor for getMore if it is not exhausted. It
 // takes over s.Cursor, which is closed in the end, whatever happens.
 func WriteCursorReply(ctx context.Context, op *Op, s CursorSpec) error {
 	c := newOpenCursor(op, s)

@@ -135,7 +135,7 @@ type Stats struct {
 	WriteConflicts          int64
 	CursorID                int64
 	CursorExhausted         bool
-	QueryHash, PlanCacheKey string // of the query's shape, "" where unknown
+	QueryHash, PlanCacheKey string // of the query's shape, "" if unknown
 
 	// ExecStats is the tree of plan stages with their counters, or nil. It is
 	// called only where a profile entry is written.

@@ -202,7 +202,7 @@ func (l *loader) role() {
 	}
 }
 
-// The ports of servers of a cluster where none is given, as mongod has them.
+// The ports of servers of a cluster if none is given, as mongod has them.
 const (
 	shardPort  = 27018
 	configPort = 27019

@@ -129,7 +129,7 @@ func both(a, b bson.Doc) bson.Doc {
 }
 
 // inOrderOf is the order in which the items are read, and reports whether there is
-// an index that has it: the composite one where there is one, so that what is
+// an index that has it: the composite one if there is one, so that what is
 // sorted is sorted already, but for types.
 func (p *pager) inOrderOf(path string) (sort bson.Doc, indexed bool) {
 	now, descending := p.c.collection.Latest(), p.shape.OrderByDescending

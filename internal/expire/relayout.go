@@ -106,7 +106,7 @@ func (m *Monitor) relayPermit() *catalog.Permit {
 }
 
 // asksRelayout reports whether a pass leaves what is due by a rule to relayout, which it
-// requests where it has not begun. hasDue says that something is due.
+// requests if it has not begun. hasDue is true if something is due.
 func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
 	if !m.mayRelay(c) || c.IsTimeseries() {
 		return false

@@ -43,7 +43,7 @@ type writer struct {
 }
 
 // value writes a field. original is what the field was when it was read, Missing
-// where it was not.
+// if it was not.
 func (w *writer) value(name string, v goja.Value, original bson.Value, depth int) error {
 	if strings.IndexByte(name, 0) >= 0 {
 		return mongoerr.New(mongoerr.Code(16985), "JavaScript property (name) contains a null char which is not allowed in BSON. ")

@@ -11,7 +11,7 @@ import (
 // written into one.
 const maxDepth = bson.MaxMessageDepth
 
-// reader walks over one component; flip is ff where it is inverted. A key that
+// reader walks over one component; flip is ff if it is inverted. A key that
 // is too short or wrong sets bad, once and for all.
 type reader struct {
 	key    []byte

@@ -12,7 +12,7 @@ const (
 	// firstChunk and lastChunk bound how many bytes a holding takes in addition to
 	// what it needs; between them it is a quarter of what it holds.
 	firstChunk, lastChunk = 64 << 10, 1 << 20
-	// overdraft is what a holding that can spill may hold even where there is no
+	// overdraft is what a holding that can spill may hold even if there is no
 	// memory: with less it would spill too many pieces.
 	overdraft = 256 << 10
 )

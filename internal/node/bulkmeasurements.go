@@ -9,7 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
-// insertRun runs the inserts at the beginning of list, where they are into one
+// insertRun runs the inserts at the beginning of list, if they are into one
 // time-series collection, together, as an insert command does. It returns how
 // many statements it has answered, 0 if they are not such inserts, and
 // whether one failed. i is the index of the first.
@@ -45,7 +45,7 @@ func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, order
 }
 
 // insertTogether inserts as many measurements as one unit takes, and returns
-// the outcome of each; where they are ordered, of none after the first that
+// the outcome of each; if they are ordered, of none after the first that
 // failed.
 func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection, list []bulkStatement, ordered bool) ([]error, error) {
 	outcomes := make([]error, 0, len(list))

@@ -126,7 +126,7 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 	return b.reply(ctx)
 }
 
-// runAll runs the statements; where they are ordered, up to the first that
+// runAll runs the statements; if they are ordered, up to the first that
 // fails.
 func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) error {
 	for i := 0; i < len(list); {

@@ -101,7 +101,7 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 var explainableOnView = map[string]func(*command.Args) (stages, error){"find": findStages, "count": countStages, "distinct": distinctStages}
 
 // explainOnView answers an explain of a command on a view; it returns false
-// where the namespace is not a view.
+// if the namespace is not a view.
 func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosity) (bool, error) {
 	become := explainableOnView[op.Name]
 	if become == nil || n.view(op) == nil {

@@ -124,7 +124,7 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// modifiedBefore repeats the answer of an earlier attempt, where there was one.
+// modifiedBefore repeats the answer of an earlier attempt, if there was one.
 // Errors: 40609 if that executed something else.
 func (a *attempt) modifiedBefore(op *command.Op) (before bool, err error) {
 	run, ok, err := a.executed(0)

@@ -104,7 +104,7 @@ func endInsert(ctx context.Context, op *command.Op, w *exec.Writer, inserted int
 }
 
 // refuseAll answers a write command of which no statement can run: each fails
-// with the same error, or only the first where they are ordered.
+// with the same error, or only the first if they are ordered.
 func refuseAll(op *command.Op, statements int, ordered bool, err error) error {
 	if op.WriteConcern.Unacknowledged() {
 		return nil

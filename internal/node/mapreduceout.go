@@ -82,7 +82,7 @@ func parseMapReduceTarget(db string, d bson.Doc) (mapReduceOut, error) {
 	return o, nil
 }
 
-// onlyTrue reads an option that may only be true, and counts it where it is
+// onlyTrue reads an option that may only be true, and counts it if it is
 // there.
 func onlyTrue(d bson.Doc, name string, known *int) (given bool, err error) {
 	v := d.Lookup(name)

@@ -52,7 +52,7 @@ func (a *attempt) number(i int) int32 {
 
 // executed returns what an earlier attempt did for the i-th statement, if one executed it;
 // otherwise that statement is executed next, unless there is an error. The record is an
-// answer only if it is of one of the kinds; where none are given, all are.
+// answer only if it is of one of the kinds; if none are given, all are.
 func (a *attempt) executed(i int, kinds ...retryable.Kind) (run retryable.Run, ok bool, err error) {
 	if a.x == nil {
 		return run, false, nil
@@ -178,7 +178,7 @@ func endsAttempt(err error) bool {
 }
 
 // fails returns the error that ends a command of which a statement has failed; nil
-// where it belongs to the statements' errors.
+// if it belongs to the statements' errors.
 func fails(ctx context.Context, err error) error {
 	switch {
 	case ctx.Err() != nil:

@@ -14,7 +14,7 @@ import (
 //	i  {field: value}  fields that are new, or have moved, at the end in this order
 //	s… delta           of a field that is a document or an array before and after
 //
-// Of an array: a: true, l: its new length where it is shorter, and for each element
+// Of an array: a: true, l: its new length if it is shorter, and for each element
 // that differs u… its value or s… a delta, where … is its index.
 
 // Diff returns the delta that turns old into doc. ok is false if no delta can

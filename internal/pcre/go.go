@@ -9,7 +9,7 @@ func parseGo(source string) (*syntax.Regexp, error) { return syntax.Parse(source
 
 // compileGo compiles a translated pattern, nil if Go's engine cannot do what
 // PCRE2 does. A $ outside multi-line mode also matches in front of a newline
-// that ends the text; where nothing follows the $, taking the newline into the
+// that ends the text; if nothing follows the $, taking the newline into the
 // match is the same for yes and no, which exact tells. A ^ in multi-line mode
 // does not match at the end of the text.
 func compileGo(source string) (re *regexp.Regexp, exact bool) {

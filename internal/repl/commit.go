@@ -39,7 +39,7 @@ func (d Detached) Writable() error {
 }
 
 // Stored returns the configuration of the set that a store's data belongs to, or nil
-// where it belongs to none.
+// if it belongs to none.
 func Stored(e *storage.Engine) (*Config, error) {
 	_, b, err := applied(e, 0)
 	if err != nil {

@@ -279,7 +279,7 @@ func (c *Config) confState() *raftpb.ConfState {
 	return s
 }
 
-// changes returns the steps from raft's state to the configuration; none where they
+// changes returns the steps from raft's state to the configuration; none if they
 // agree. They are ordered by id, so that all members compute the same.
 func (c *Config) changes(from *raftpb.ConfState) (out []*raftpb.ConfChangeSingle) {
 	to := c.confState()

@@ -17,7 +17,7 @@ import (
 // the set's id.
 type Identity struct {
 	Raft uint64   // of its data directory; 0 if it does not tell
-	Set  string   // "" where it is in none
+	Set  string   // "" if it is in none
 	ID   [12]byte // of that set; zero if it does not tell
 	Name string   // of the set that the process was started for; "" for any
 	// HasData says that it has data, which a set's data would replace.

@@ -45,7 +45,7 @@ type KeptStates struct {
 type keptState struct {
 	at Position // the last entry that it holds
 	// from is the time of its last effect. until is the first time of the next effect; 0
-	// where there was none at the last check.
+	// if there was none at the last check.
 	from, until Timestamp
 	s           *storage.Snapshot
 	taken, used time.Time

@@ -57,7 +57,7 @@ type NetworkOptions struct {
 	// any peer that knows the ids of set and member.
 	Credentials credentials.TransportCredentials
 	// About returns for which set the process was started, and whether it has data; nil
-	// where that is not known.
+	// if that is not known.
 	About func() (set string, hasData bool)
 	// Health returns the health of the process's member; nil if that is not known.
 	Health func() Health

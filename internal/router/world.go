@@ -105,7 +105,7 @@ func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.
 	return ns, nil, mongoerr.New(mongoerr.ViewDepthLimitExceeded, "View depth limit exceeded; maximum depth is %d", maxViews)
 }
 
-// view is what defines a view, {viewOn, pipeline}; nil where there is no view of that name.
+// view is what defines a view, {viewOn, pipeline}; nil if there is no view of that name.
 func (r *Router) view(ctx context.Context, op *command.Op, db, coll string) (bson.Doc, error) {
 	rt, err := r.route(ctx, db+"."+coll)
 	if err != nil || rt.chunks != nil || rt.primary == "" {

@@ -53,7 +53,7 @@ func (m MultikeyPaths) Any() bool {
 // dst, and the buffers of keys beyond its length, are used again. A document
 // that a partial or sparse index leaves out has none. Errors: 171 for parallel
 // arrays, 16766 for arrays under a hashed index, 16746 for an ambiguous number
-// in a path; none where the index is lenient.
+// in a path; none if the index is lenient.
 func (ix *Index) Keys(doc bson.Doc, dst []Key) ([]Key, MultikeyPaths, error) {
 	if ix.Filter != nil {
 		ok, err := ix.Filter.Match(doc)

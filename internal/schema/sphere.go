@@ -129,7 +129,7 @@ func literals(doc bson.Doc, part *Part) ([]bson.Value, uint64) {
 	return out, c.arrays
 }
 
-// cells returns the cells of a geo field, none where it has no geometry.
+// cells returns the cells of a geo field, none if it has no geometry.
 // Errors: 16755 for an invalid one, 16756.
 func (k sphere) cells(doc bson.Doc, part *Part) ([]bson.Value, uint64, error) {
 	c := extractAlong(doc, part, false)

@@ -10,7 +10,7 @@ import (
 // Timeseries are the options of a time-series collection.
 type Timeseries struct {
 	TimeField       string
-	MetaField       string // "" where there is none
+	MetaField       string // "" if there is none
 	Granularity     string // "seconds", "minutes", "hours", or "" for custom spans
 	MaxSpanSeconds  int64  // the longest time one bucket covers
 	RoundingSeconds int64  // what a bucket's start is a multiple of

@@ -63,7 +63,7 @@ func (m *MemFS) check(op, name string) error {
 // Unwrap is vfs.FS's.
 func (m *MemFS) Unwrap() vfs.FS { return m.FS }
 
-// GetDiskUsage tells the quota, where there is one.
+// GetDiskUsage tells the quota, if there is one.
 func (m *MemFS) GetDiskUsage(path string) (vfs.DiskUsage, error) {
 	if !m.limits.Load() {
 		return vfs.DiskUsage{}, vfs.ErrUnsupported

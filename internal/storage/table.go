@@ -166,7 +166,7 @@ func tableNumber(name string) (n uint64) {
 
 func tableName(n uint64) string { return fmt.Sprintf("%06d%s", n, tableSuffix) }
 
-// asDamage adds to an error where the table is damaged. Pebble's error about a table that
+// asDamage adds to an error if the table is damaged. Pebble's error about a table that
 // it cannot read may not be marked as corruption, and a bad sector of the disk is damage,
 // too.
 func asDamage(err error, name string, offset int64) error {

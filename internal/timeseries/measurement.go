@@ -8,7 +8,7 @@ import (
 )
 
 // Measurement is one measurement before it is packed: its time first, then its
-// meta value, where there is one, then its other fields.
+// meta value, if there is one, then its other fields.
 type Measurement struct {
 	Doc  bson.Doc
 	Meta bson.Value // Missing if it has none

@@ -98,7 +98,7 @@ func (f *frame) pack() bson.Doc {
 }
 
 // WithoutUpTo returns a bucket without its measurements up to a time, and how many were
-// removed: a nil document where none is left, the bucket itself where none was removed.
+// removed: a nil document if none is left, the bucket itself where none was removed.
 // The start of the bucket stays.
 func WithoutUpTo(doc bson.Doc, upTo int64, o *schema.Timeseries) (bson.Doc, int, error) {
 	b, err := Open(doc, o)

@@ -85,7 +85,7 @@ func (s Sequence) All() iter.Seq[bson.Doc] {
 	}
 }
 
-// parseMsg reads flags and sections, and the checksum where there is one.
+// parseMsg reads flags and sections, and the checksum if there is one.
 func (m *Message) parseMsg(f Frame) error {
 	if len(f) < HeaderLen+4 {
 		return closing(mongoerr.ProtocolError, "OP_MSG of %d bytes has no flags", len(f))

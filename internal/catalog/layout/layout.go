@@ -28,7 +28,7 @@ type Layout interface {
 	// If it does not, it moves with the update.
 	Stays(old, doc bson.Doc) bool
 	// Chunk returns the range of records in which are exactly the documents in a range of
-	// a shard key; ok is false where they are not in one.
+	// a shard key; ok is false if they are not in one.
 	Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool)
 	// ID returns the key string of _id in a record key, empty if the key is
 	// damaged; has is false if the record keys of the layout do not contain it.
@@ -66,7 +66,7 @@ const (
 	// ByEntry: it is the Prefix in the entry of the index on _id, and then the key
 	// string of _id.
 	ByEntry
-	// ByScan: the index on _id, where there is one, is like any other.
+	// ByScan: the index on _id, if there is one, is like any other.
 	ByScan
 	// ByValue: it is mostly what Append makes of a Place without a document; where that
 	// finds nothing, as ByEntry.

@@ -93,7 +93,7 @@ func (b *Budget) Forget() {
 	b.most = nil
 }
 
-// Most returns the table to flush next, about the one that has most staged; nil where
+// Most returns the table to flush next, about the one that has most staged; nil if
 // nothing is. When it has to compare all tables, it chooses several to be flushed, so
 // that inserts into many collections do not compare all tables each time.
 func (b *Budget) Most(all iter.Seq[*Table]) *Table {

@@ -68,7 +68,7 @@ type Unit interface {
 	Note(Change)
 	// Options returns those of the collection.
 	Options() *schema.Timeseries
-	// CheckMeta returns an error where an index cannot hold buckets with a meta
+	// CheckMeta returns an error if an index cannot hold buckets with a meta
 	// value.
 	CheckMeta(meta bson.Value) error
 	// AddBucket stores a bucket, with its index entries.

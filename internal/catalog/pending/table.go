@@ -87,7 +87,7 @@ func (t *Table) forget(v *Version) {
 }
 
 // Resolve reports the outcome of a write that was added: nil if it was applied, and
-// is in the store; an error where it was refused, or the outcome is not known. After
+// is in the store; an error if it was refused, or the outcome is not known. After
 // the first call it does nothing.
 func (t *Table) Resolve(w *Write, err error) {
 	t.mu.Lock()

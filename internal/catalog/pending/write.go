@@ -43,7 +43,7 @@ type Version struct {
 }
 
 // Put adds the new version of a document. It copies all but key. It returns false
-// where the write has too many documents already.
+// if the write has too many documents already.
 func (w *Write) Put(key, record, doc []byte) bool {
 	for i := range w.versions {
 		if v := &w.versions[i]; v.Key == string(key) {

@@ -96,7 +96,7 @@ func (r *request) owned(ctx context.Context) error {
 		index := false
 		if s := c.Sharding(); s != nil {
 			index = c.ShardKeyIndex() != nil
-			if len(s.Hidden) > 0 && n > 0 { // by the index, where there is one
+			if len(s.Hidden) > 0 && n > 0 { // by the index, if there is one
 				counted, err := r.s.exec.Count(ctx, c, &exec.Query{Query: plan.Query{Filter: emptyFilter}})
 				if err != nil {
 					return err

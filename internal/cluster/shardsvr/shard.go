@@ -27,7 +27,7 @@ type Shard struct {
 	cat  *catalog.Catalog
 	exec *exec.Executor
 	log  *slog.Logger
-	// login is how it logs in at other shards; nil where these want none.
+	// login is how it logs in at other shards; nil if these want none.
 	login *client.Login
 
 	names nameLocks

@@ -5,7 +5,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // KindDrop drops a collection: the commit removes it from config.collections, then
 // each shard drops it.
 //
-// Args: {shards, uuid where it is sharded}.
+// Args: {shards, uuid if it is sharded}.
 const KindDrop = "drop"
 
 var drop = phases(nil, stages{

@@ -40,7 +40,7 @@ func FirstBucketDue(ctx context.Context, x *exec.Executor, c *catalog.Collection
 }
 
 // firstEnd returns the end of a bucket of the rule that ends after from, the
-// first one where the rule has no filter; where none ends by upTo, it may be
+// first one if the rule has no filter; if none ends by upTo, it may be
 // Never.
 func firstEnd(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, from, upTo int64) (int64, error) {
 	o := c.Settings.Timeseries

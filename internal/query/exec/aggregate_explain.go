@@ -13,7 +13,7 @@ import (
 )
 
 // ExplainAggregate writes the explain of a pipeline into b: that of its query
-// where nothing is left above it, else a list of stages, each with what it did
+// if nothing is left above it, else a list of stages, each with what it did
 // where v asks for that. Nothing is written: a $merge or an $out is left out of
 // the execution.
 func (x *Executor) ExplainAggregate(ctx context.Context, c *catalog.Collection, ns string, q *Query, p *pipeline.Pipeline, r *pipeline.Run, v Verbosity, b *bson.Builder) error {

@@ -499,7 +499,7 @@ func (c *Cursor) Examined() (keys, docs int64) { return totals(c.r.winner.stage)
 func (c *Cursor) FromTrial() bool { return c.r.tried }
 
 // Choice returns the names of the query's shape and of its plan cache key, ""
-// where there was no choice of plans, and whether the plan came from the cache
+// if there was no choice of plans, and whether the plan came from the cache
 // or was thrown out of it.
 func (c *Cursor) Choice() (shape, key string, cached, replanned bool) {
 	if c.r.key == "" {

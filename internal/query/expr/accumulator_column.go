@@ -14,7 +14,7 @@ type Column interface {
 	// At returns the value for document i, Missing if it has none.
 	At(i int) bson.Value
 	// Fixed returns all values as they are encoded in documents, one after the other,
-	// where they have one type of a fixed size; nil otherwise.
+	// if they have one type of a fixed size; nil otherwise.
 	Fixed() (bson.Type, []byte)
 }
 
@@ -77,7 +77,7 @@ func (s *sumState) AddColumn(_ *Env, c Column) error {
 	return nil
 }
 
-// addDoubles is add for doubles that lie one behind the other.
+// addDoubles is add for adjacent doubles.
 func (s *summation) addDoubles(data []byte) {
 	if len(data) == 0 {
 		return
@@ -124,8 +124,8 @@ func (g *compact[S, P]) AddColumn(env *Env, c Column) error {
 	return nil
 }
 
-// ofFixed finds the least or greatest of numbers or dates that lie one behind
-// the other, of equal ones the first; -1 if it cannot tell. REQUIRES: there
+// ofFixed finds the least or greatest of numbers or dates that are
+// adjacent, the first of equal ones; -1 if it cannot tell. REQUIRES: there
 // is one.
 func (x *extreme) ofFixed(t bson.Type, data []byte) int {
 	if !invariant.Check(len(data) > 0, "expr: ofFixed has a value") {

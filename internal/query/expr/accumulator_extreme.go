@@ -24,7 +24,7 @@ func registerExtreme(name string, sense int) {
 }
 
 // extreme is the least or greatest value that is not null, undefined or
-// missing: of equal ones the first.
+// missing, and the first of equal ones.
 type extreme struct {
 	sense int
 	best  bson.Value // owns its bytes
@@ -55,10 +55,10 @@ func (x *extreme) Size() int {
 	return extremeBytes
 }
 
-// extremeBytes is the size of an extreme and what gathers it.
+// extremeBytes is the size of an extreme and its gatherer.
 const extremeBytes = 64
 
-// orNull is v, or null where it is missing: what a group's field has that no
+// orNull is v, or null if it is missing: what a group's field has that no
 // document contributed to.
 func orNull(v bson.Value) bson.Value {
 	if v.IsMissing() {

@@ -174,7 +174,7 @@ func (s *lastNState) Size() int { return 64 + s.bytes }
 
 // extremeN keeps the n least (sense -1) or greatest (sense 1) values, of equal
 // ones the first; null, undefined and missing do not count. It is a heap with
-// the value that leaves next on top.
+// the value that is dropped next on top.
 type extremeN struct {
 	n, sense, seq, bytes int
 	env                  *Env

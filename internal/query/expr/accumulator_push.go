@@ -91,7 +91,7 @@ func (s *concatState) add(env *Env, v bson.Value) error {
 func (s *concatState) Result() (bson.Value, error) { return s.value(), nil }
 func (s *concatState) Size() int                   { return 32 + cap(s.buf) }
 
-// needArray refuses what is neither an array nor missing.
+// needArray refuses a value that is neither an array nor missing.
 func needArray(name string, v bson.Value) error {
 	if v.Type == bson.TypeArray || v.IsMissing() {
 		return nil

@@ -100,8 +100,8 @@ func patternPaths(pattern sortkey.Pattern) (paths []Expr) {
 }
 
 // topState keeps the outputs of the n first or, for bottom, last documents in
-// the order of the keys; of equal keys the first come first. It is a heap with
-// the document that leaves next on top.
+// the order of the keys; equal keys keep their order. It is a heap with
+// the document that is dropped next on top.
 type topState struct {
 	name           string
 	n, seq, bytes  int
@@ -125,7 +125,7 @@ func (t *topState) before(a, b topValue) int {
 	return a.seq - b.seq
 }
 
-// worse reports whether a leaves before b does.
+// worse reports whether a is dropped before b.
 func (t *topState) worse(a, b topValue) bool { return (t.before(a, b) > 0) != t.bottom }
 
 func (t *topState) Add(env *Env) (err error) {

@@ -15,7 +15,7 @@ func init() {
 	registerUnary("$size", evalSize)
 }
 
-// elementAt is the i-th element of an array, from its end where i is negative,
+// elementAt is the i-th element of an array, from its end if i is negative,
 // or Missing.
 func elementAt(d bson.Doc, i int) bson.Value {
 	if i < 0 {
@@ -73,9 +73,9 @@ func evalConcatArrays(env *Env, args []Expr) (bson.Value, error) {
 	return env.takeArray(mark)
 }
 
-// pushArrays pushes the elements of all arrays that operands evaluate to. Where
+// pushArrays pushes the elements of all arrays that operands evaluate to. If
 // one is nullish, null is set and nothing is pushed; other is the error for
-// what is no array.
+// a value that is no array.
 func (e *Env) pushArrays(args []Expr, other func(bson.Type) error) (null bool, err error) {
 	mark, held := e.mark(), e.held
 	for _, a := range args {
@@ -112,8 +112,8 @@ func (e *Env) pushElements(array bson.Value) {
 }
 
 // parseIn parses {$in: [needle, haystack]}. Of a filter's {$expr: {$in: ["$field",
-// [constants]]}} the server makes the filter {field: {$in: …}} and leaves the
-// collation behind.
+// [constants]]}} the server makes the filter {field: {$in: …}} without the
+// collation.
 func parseIn(p *parser, name string, arg bson.Value) (Expr, error) {
 	depth := p.depth
 	args, err := p.exactly(name, arg, 2)

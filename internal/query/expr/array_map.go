@@ -12,10 +12,10 @@ func init() {
 }
 
 // iteration is $map, $filter or $reduce: a body evaluated for each element of
-// an array, which a variable is bound to.
+// an array, with a variable bound to the element.
 type iteration struct {
 	name  string
-	as    string // the variable; "" where none was given
+	as    string // the variable; "" if none was given
 	slot  int
 	input Expr
 	body  Expr
@@ -30,8 +30,8 @@ type iterationErrors struct {
 }
 
 // parse fills n from the fields of arg. vars are the variables bound in the
-// body; as reports whether the first may be renamed; needExtra whether extra must
-// be there.
+// body; as says whether the first may be renamed, needExtra whether extra is
+// required.
 func (n *iteration) parse(p *parser, arg bson.Value, codes iterationErrors, as, needExtra bool, vars ...string) error {
 	if arg.Type != bson.TypeDocument {
 		return mongoerr.New(codes.notObject, "%s only supports an object as its argument", n.name)

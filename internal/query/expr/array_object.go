@@ -32,8 +32,8 @@ func evalObjectToArray(env *Env, v bson.Value) (bson.Value, error) {
 	return env.takeArray(mark)
 }
 
-// evalArrayToObject takes [[key, value], …] or [{k: key, v: value}, …], of which
-// the first element says which.
+// evalArrayToObject takes [[key, value], …] or [{k: key, v: value}, …];
+// the first element decides which.
 func evalArrayToObject(env *Env, array bson.Value) (bson.Value, error) {
 	if array.IsNullish() {
 		return bson.Null, nil

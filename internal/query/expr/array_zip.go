@@ -7,7 +7,7 @@ import (
 
 func init() { register("$zip", parseZip) }
 
-// zip makes of n arrays one array of n-element arrays.
+// zip makes one array of n-element arrays out of n arrays.
 type zip struct {
 	inputs, defaults []Expr
 	longest          bool

@@ -69,7 +69,7 @@ func quarters(x *big.Float) (rest *big.Float, quarter int) {
 }
 
 // powerSeries sums x^i/i! over every second i from first, with the signs alternating
-// where sign is -1: sin and cos, sinh and cosh of an x of at most 1.
+// if sign is -1: sin and cos, sinh and cosh of an x of at most 1.
 func powerSeries(x *big.Float, first int64, sign int64) *big.Float {
 	term := newFloat().Set(bigOne)
 	if first == 1 {
@@ -191,7 +191,7 @@ func bigSinhCosh(x *big.Float) (sinh, cosh *big.Float) {
 func bigSinh(x *big.Float) *big.Float { s, _ := bigSinhCosh(x); return s }
 func bigCosh(x *big.Float) *big.Float { _, c := bigSinhCosh(x); return c }
 
-// bigTanh is ±1 from where it differs from that by less than a result can show.
+// bigTanh is ±1 if the difference from that is less than a result can show.
 func bigTanh(x *big.Float) *big.Float {
 	const one = 100
 	if f, _ := x.Float64(); math.Abs(f) > one {

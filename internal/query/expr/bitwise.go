@@ -20,8 +20,8 @@ func init() {
 	})
 }
 
-// registerBitwise registers an operator on ints and longs: a long among them
-// makes the result one. Ints extend their sign, so identity serves both.
+// registerBitwise registers an operator on ints and longs: the result is a long
+// if one of them is. Ints extend their sign, so identity serves both.
 func registerBitwise(name string, identity int64, combine func(a, b int64) int64) {
 	registerAssociative(name, true, func(env *Env, args []Expr) (bson.Value, error) {
 		result, widest := identity, bson.TypeInt32

@@ -23,7 +23,7 @@ func floorDiv(a, b int64) (quotient, remainder int64) {
 	return q, r
 }
 
-// toMillis is days and milliseconds together, or says that it overflows.
+// toMillis is days and milliseconds together; it reports an overflow.
 func toMillis(days, millis int64) (ms int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(max(days, -days)), millisPerDay)
 	if hi != 0 || lo > 1<<63 {

@@ -6,7 +6,7 @@ import (
 )
 
 // Most operators are one of the node types here: unaryCall and binaryCall take their
-// operands evaluated, naryCall takes them as they are, recordCall has named arguments.
+// operands evaluated, naryCall takes them unevaluated, recordCall has named arguments.
 // An operator's init function registers it with the function that computes it.
 
 // arguments parses the argument of a positional operator: an array is the list
@@ -113,7 +113,7 @@ type naryCall struct {
 // anyNumber as the max of registerNary is an operator without an upper bound.
 const anyNumber = -1
 
-// registerNary registers an operator of min to max operands; where both are the
+// registerNary registers an operator of min to max operands; if both are the
 // same, the error for another number is that of a fixed arity.
 func registerNary(name string, min, max int, fn func(env *Env, args []Expr) (bson.Value, error)) {
 	register(name, func(p *parser, name string, arg bson.Value) (Expr, error) {
@@ -190,7 +190,7 @@ fields:
 	return args, nil
 }
 
-// evalOr evaluates an optional argument; absent yields otherwise.
+// evalOr evaluates an optional argument; if it is absent, the result is otherwise.
 func evalOr(env *Env, e Expr, otherwise bson.Value) (bson.Value, error) {
 	if e == nil {
 		return otherwise, nil

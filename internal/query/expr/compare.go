@@ -15,7 +15,7 @@ func init() {
 }
 
 // registerComparison registers an operator that compares values of any types,
-// Missing below null, and reports whether the order is one it holds for.
+// Missing below null; holds reports for which orders the operator is true.
 func registerComparison(name string, holds func(order int) bool) {
 	registerBinary(name, func(env *Env, a, b bson.Value) (bson.Value, error) {
 		return bson.Bool(holds(env.compare(a, b))), nil

@@ -2,7 +2,7 @@ package expr
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// Comparison is a condition that every document fulfils for which an expression is
+// Comparison is a condition that holds for every document for which an expression is
 // true: the field at Path compares with Value by Op ("$eq", "$lt", "$lte", "$gt" or
 // "$gte"). Path has no numeric components.
 type Comparison struct {
@@ -11,7 +11,7 @@ type Comparison struct {
 	Value bson.Value
 }
 
-// flipped are the operators with their operands changed over.
+// flipped are the operators with their operands swapped.
 var flipped = map[string]string{"$eq": "$eq", "$lt": "$gt", "$lte": "$gte", "$gt": "$lt", "$gte": "$lte"}
 
 // Comparisons lists the comparisons of a field with a constant, or with a variable that
@@ -47,7 +47,7 @@ func Comparisons(e Expr, env *Env) []Comparison {
 }
 
 // Alternatives returns the operands of an $or among the conjuncts of e; nil if there
-// is none. whole says that the $or is all of e.
+// is none. whole is true if the $or is all of e.
 func Alternatives(e Expr) (operands []Expr, whole bool) {
 	j, ok := e.(*junction)
 	if !ok {

@@ -55,7 +55,7 @@ func (c *cond) walk(f func(*Expr)) {
 
 func (c *cond) serialize() bson.Value { return serializeCall("$cond", c.test, c.then, c.otherwise) }
 
-// ifNull yields the first operand that is not null, undefined or missing, or
+// ifNull returns the first operand that is not null, undefined or missing, or
 // else the last operand.
 type ifNull struct{ args []Expr }
 

@@ -32,17 +32,17 @@ const (
 
 var convertParams = []string{"input", "to", "onError", "onNull", "format", "byteOrder"}
 
-// convertCall is $convert, and what $toInt and its like are short for.
+// convertCall is $convert, and its short forms $toInt and the like.
 type convertCall struct {
 	recordCall
-	fixed *conversion // where nothing about it depends on the document
+	fixed *conversion // if nothing about it depends on the document
 }
 
 // conversion is what a value is converted to, and how.
 type conversion struct {
 	to        bson.Type
 	subtype   byte   // of a binary
-	format    string // of the text of a binary; "" where none is given
+	format    string // of the text of a binary; "" if none is given
 	bigEndian bool   // of the bytes of a number
 }
 

@@ -115,7 +115,7 @@ func (how *conversion) binaryOfText(v bson.Value) (bson.Value, error) {
 	return bson.Binary(how.subtype, b), nil
 }
 
-// decodeBinary reads text in a format; reason says why it cannot.
+// decodeBinary reads text in a format; reason says why that fails.
 func decodeBinary(s, format string) (b []byte, reason string) {
 	var err error
 	switch format {

@@ -67,13 +67,13 @@ func evalDateAdd(env *Env, name string, sign int64, args []Expr) (bson.Value, er
 	return env.Date(ms), err
 }
 
-// The most that may be added to a date: what spans all dates, in days and years.
+// The most that may be added to a date: the span of all dates, in days and years.
 const (
 	maxAddedDays  = math.MaxUint64/millisPerDay + 1
 	maxAddedYears = maxAddedDays/365 + 1
 )
 
-// maxAdded is the amount of a unit that may be added or subtracted at most.
+// maxAdded is the largest amount of a unit that may be added or subtracted.
 func maxAdded(unit dateUnit) int64 {
 	switch {
 	case unit == unitMillisecond:

@@ -71,7 +71,7 @@ func dateArgument(name, param string, v bson.Value) (int64, error) {
 }
 
 // dateDiff counts the beginnings of a unit, in local time, after from and up to
-// to; it is negative where to is the earlier one.
+// to; it is negative if to is the earlier one.
 func dateDiff(from, to int64, unit dateUnit, z zone, weekStart int64) (int64, error) {
 	switch {
 	case unit == unitMillisecond:

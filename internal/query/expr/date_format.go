@@ -9,7 +9,7 @@ import (
 
 func init() { register("$dateToString", parseDateToString) }
 
-// The formats of dates where none is given: in UTC and in other zones.
+// The formats of dates if none is given: in UTC and in other zones.
 const (
 	isoFormat      = "%Y-%m-%dT%H:%M:%S.%LZ"
 	isoLocalFormat = "%Y-%m-%dT%H:%M:%S.%L"
@@ -21,7 +21,7 @@ var monthNames = [...]string{"January", "February", "March", "April", "May", "Ju
 // appendISODate writes a date as 2024-01-31T23:59:59.999Z.
 func appendISODate(b []byte, ms int64) ([]byte, error) { return appendDate(b, isoFormat, ms, zone{}) }
 
-// appendDate writes a date by a format that checkDateFormat has passed.
+// appendDate writes a date by a format that checkDateFormat has accepted.
 func appendDate(b []byte, format string, ms int64, z zone) ([]byte, error) {
 	m := z.local(ms)
 	year, month, day := dateOf(m.days)

@@ -117,7 +117,7 @@ func evalDateFromParts(env *Env, args []Expr) (bson.Value, error) {
 	return env.Date(ms), nil
 }
 
-// datePart evaluates one part into parts; null says that it is null.
+// datePart evaluates one part into parts; null is true if it is null.
 func datePart(env *Env, args []Expr, at int, parts *[partZone]int64) (null bool, err error) {
 	if args[at] == nil {
 		if at < partHour {

@@ -91,10 +91,10 @@ func newDateRule(pattern string, take func(d *parsedDate, at int, s string)) dat
 	return dateRule{re, take}
 }
 
-// maxDateText bounds the text of a date; none that is right is nearly as long.
+// maxDateText bounds the text of a date; no valid one is nearly as long.
 const maxDateText = 1 << 10
 
-// scan cuts the text into pieces and takes each over.
+// scan cuts the text into pieces and applies the rule of each.
 func (d *parsedDate) scan() {
 	s := d.text
 	begin, end := 0, len(s)
@@ -156,7 +156,7 @@ type digitReader struct {
 	digits int // of the last number
 }
 
-// number skips to the next digit and reads at most max digits, or is unset where
+// number skips to the next digit and reads at most max digits, or is unset if
 // there are no more.
 func (r *digitReader) number(max int) int64 {
 	i := strings.IndexAny(r.rest, "0123456789")

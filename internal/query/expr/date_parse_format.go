@@ -3,7 +3,7 @@ package expr
 import "strings"
 
 // parseDateAs reads the text of a date that has a format; checkDateFormat has
-// passed the format.
+// accepted the format.
 func parseDateAs(s, format string, z zone) (ms int64, err error) {
 	d := newParsedDate(s)
 	p := formatParser{d: d, digitReader: digitReader{rest: s}}
@@ -35,7 +35,7 @@ func parseDateAs(s, format string, z zone) (ms int64, err error) {
 	return d.millis(z)
 }
 
-// formatParser is at a place of the text of a date.
+// formatParser reads the text of a date by a format.
 type formatParser struct {
 	digitReader
 	d *parsedDate
@@ -43,7 +43,7 @@ type formatParser struct {
 
 func (p *formatParser) at() int { return len(p.d.text) - len(p.rest) }
 
-// missing says that the text ends before the format does.
+// missing notes that the text ends before the format does.
 func (p *formatParser) missing(format string) {
 	if format != "" {
 		p.d.problem(p.at(), "Not enough data available to satisfy format")

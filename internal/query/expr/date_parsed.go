@@ -58,7 +58,7 @@ func (d *parsedDate) problem(at int, reason string) {
 	d.problems = append(d.problems, fmt.Sprintf("; %d: %s '%c'", at, reason, c))
 }
 
-// setTime takes over a time of the day; a second one is a problem.
+// setTime sets the time of the day; a second one is a problem.
 func (d *parsedDate) setTime(at int, hour, minute, second, micros int64) {
 	if d.haveTime {
 		d.problem(at, "Double time specification")
@@ -68,7 +68,7 @@ func (d *parsedDate) setTime(at int, hour, minute, second, micros int64) {
 	d.hour, d.minute, d.second, d.micros = hour, minute, second, micros
 }
 
-// setDate takes over a date; a second one is a problem.
+// setDate sets the date; a second one is a problem.
 func (d *parsedDate) setDate(at int, year, month, day int64) {
 	if d.haveDate {
 		d.problem(at, "Double date specification")
@@ -97,7 +97,7 @@ func twoDigitYear(year int64, digits int) int64 {
 	return year + 1900
 }
 
-// check finds dates and times that do not exist; at is where it says so.
+// check finds dates and times that do not exist; at is the offset of the message.
 func (d *parsedDate) check(at int) {
 	if d.hour != unset && d.minute != unset && d.second != unset &&
 		(d.hour < 0 || d.hour > 23 || d.minute < 0 || d.minute > 59 || d.second < 0 || d.second > 59) {

@@ -2,7 +2,7 @@ package expr
 
 import "strings"
 
-// dateRules are tried everywhere; the first of those that match the longest
+// dateRules are tried at each offset; the first of those that match the longest
 // piece wins.
 var dateRules = []dateRule{
 	newDateRule(`{hour12}{space}?{meridian}`, takeTime12(1)),
@@ -96,14 +96,14 @@ func startsPart(s, separators string) bool {
 	return len(s) > 1 && strings.IndexByte(separators, s[0]) >= 0 && s[1] >= '0' && s[1] <= '9'
 }
 
-// takeRest reads the zone behind a time.
+// takeRest reads the zone after a time.
 func (d *parsedDate) takeRest(at int, s, rest string) {
 	if zone := strings.TrimLeft(rest, " \t\u00a0\u202f"); zone != "" {
 		d.takeZone(at+len(s)-len(zone), zone)
 	}
 }
 
-// takeDigitsTime reads hhmm or hhmmss; four digits are a year where there is a
+// takeDigitsTime reads hhmm or hhmmss; four digits are a year if there is a
 // time already.
 func takeDigitsTime(d *parsedDate, at int, s string) {
 	r := digitReader{rest: s}
@@ -119,7 +119,7 @@ func takeDigitsTime(d *parsedDate, at int, s string) {
 	d.takeRest(at, s, r.rest)
 }
 
-// takeYear reads a year, which is no date of its own.
+// takeYear reads a year, which is not a date by itself.
 func takeYear(d *parsedDate, _ int, s string) {
 	r := digitReader{rest: s}
 	d.year = r.number(4)
@@ -145,7 +145,7 @@ func takeISO(d *parsedDate, at int, s string) {
 	d.setDate(at, year, month, day)
 }
 
-// takeYearFirst reads year, month and perhaps day, the first without.
+// takeYearFirst reads year, month and perhaps day, the first of the month without.
 func takeYearFirst(d *parsedDate, at int, s string) {
 	r := digitReader{rest: s}
 	year := r.number(4)
@@ -210,8 +210,8 @@ const (
 	yearPart
 )
 
-// takeTextual reads the parts in that order; the day is the first where a year
-// stands without.
+// takeTextual reads the parts in that order; the day is the first of the month
+// if there is only a year.
 func takeTextual(parts ...textualPart) func(d *parsedDate, at int, s string) {
 	return func(d *parsedDate, at int, s string) {
 		r := digitReader{rest: s}

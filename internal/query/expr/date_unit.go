@@ -59,7 +59,7 @@ func AddUnits(ms int64, unit string, n int64) (sum int64, ok bool) {
 	return sum, err == nil
 }
 
-// unitArgument evaluates an argument that is a unit; null says that it is null.
+// unitArgument evaluates an argument that is a unit; null is true if it is null.
 func unitArgument(env *Env, name string, e Expr) (u dateUnit, null bool, err error) {
 	v, err := e.Eval(env)
 	switch {
@@ -77,9 +77,9 @@ func unitArgument(env *Env, name string, e Expr) (u dateUnit, null bool, err err
 	return 0, false, mongoerr.New(mongoerr.FailedToParse, "unknown time unit value: %s", v.Str())
 }
 
-// weekStartOf is weekStartArgument for a call with that unit. Other units than
-// the week take no notice of what day it is; that it is null counts for them
-// too, but not where the server folds the call, which its other engine does.
+// weekStartOf is weekStartArgument for a call with that unit. Units other than
+// the week ignore the day; a null matters for them, too, but not if the
+// server folds the call, which its other engine does.
 func weekStartOf(env *Env, name string, unit dateUnit, e Expr) (weekday int64, null bool, err error) {
 	if unit == unitWeek {
 		return weekStartArgument(env, name, e)
@@ -118,7 +118,7 @@ func weekStartArgument(env *Env, name string, e Expr) (weekday int64, null bool,
 
 var weekdayNames = [...]string{"sunday", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday"}
 
-// unitCheck is a check of a call with a unit, a time zone and, where there is
+// unitCheck is a check of a call with a unit, a time zone and, if there is
 // one, a start of the week at those places.
 func unitCheck(name string, unit, zone, weekStart int) func(env *Env, args []Expr) error {
 	return func(env *Env, args []Expr) error {

@@ -12,12 +12,12 @@ var zoneAbbreviations = map[string]int64{
 	"acdt": 630, "aedt": 660, "sst": -660, "nzst": 720, "nzdt": 780,
 	"nst": -210, "ndt": -150, "ast": -240, "adt": -180, "est": -300, "edt": -240, "cst": -360, "cdt": -300,
 	"mst": -420, "mdt": -360, "pst": -480, "pdt": -420, "akst": -540, "akdt": -480, "hst": -600, "hdt": -540,
-	// The letters of the military.
+	// The letters of military time zones.
 	"a": 60, "b": 120, "c": 180, "d": 240, "e": 300, "f": 360, "g": 420, "h": 480, "i": 540, "k": 600, "l": 660, "m": 720,
 	"n": -60, "o": -120, "p": -180, "q": -240, "r": -300, "s": -360, "t": -420, "u": -480, "v": -540, "w": -600, "x": -660, "y": -720,
 }
 
-// setZone takes over a time zone; a second one is a problem.
+// setZone sets the time zone; a second one is a problem.
 func (d *parsedDate) setZone(at int, kind zoneKind, offset int64, name string) {
 	if d.zone != noZone {
 		d.problem(at, "Double timezone specification")

@@ -8,12 +8,12 @@ import (
 
 // Trigonometric functions of finite decimals, step by step as the server's; see
 // quad.go. All are odd or even as the mathematical ones, but for signs and
-// exponents of zero, which each treats in its way.
+// exponents of zero, which each handles in its own way.
 
 const (
 	// smallAngle is the exponent below which an angle is taken as it is, without
 	// multiples of π/2 taken off; tinyAngle the one below which sine and tangent
-	// are the angle and a speck more or less.
+	// are the angle plus or minus a speck.
 	smallAngle = -35
 	tinyAngle  = -52
 )
@@ -103,9 +103,9 @@ func tanDecimal(d bson.Decimal128) bson.Decimal128 {
 }
 
 var (
-	// quadSpeck is below which in size most functions take no quads.
+	// quadSpeck is the size below which most functions do not use quads.
 	quadSpeck = toQuad(decimalSpeck)
-	// quadNearOne is up to which size arcsine and arccosine take their argument
+	// quadNearOne is the size up to which arcsine and arccosine use their argument
 	// as it is.
 	quadNearOne   = toQuad(mustDecimal("0.7"))
 	decimalHalfPi = roundedDecimal(shift(bigPi(workBits), -1))

@@ -21,7 +21,7 @@ var (
 	decimalMinusHalf = mustDecimal("-0.5")
 	decimalTiny      = bson.NewDecimal(false, []byte{'0'}, -6176) // zero, where the result is too small
 	decimalInfinity  = bson.DecimalFromAPD(&apd.Decimal{Form: apd.Infinite})
-	// decimalSpeck stands for what is lost of a number near another one.
+	// decimalSpeck stands for what a sum loses of a much smaller number.
 	decimalSpeck = mustDecimal("1E-40")
 )
 
@@ -35,7 +35,7 @@ var (
 	expOfStride     = roundedDecimal(bigExp(newFloat().SetInt64(expStride)))
 	// The server's factor is one unit of the last place below the right one.
 	expOfMinusStride = mustDecimal("5.763669429168183696272822960961269E-4778")
-	// expBound is beyond which a power of e is infinite or zero.
+	// expBound is the bound beyond which a power of e is infinite or zero.
 	expBound = bson.DecimalFromInt64(15000)
 )
 
@@ -64,8 +64,8 @@ func expDecimal(d bson.Decimal128) bson.Decimal128 {
 	return strided(high, power, expOfStride, expOfMinusStride)
 }
 
-// strided is power() of an exponent beyond a stride as that within it, times what
-// the stride makes: up or down.
+// strided brings an exponent beyond a stride within it, and multiplies the power by the
+// factor of the stride: up or down.
 // The caller's power reads exponent, which strided moves.
 func strided(exponent *big.Float, power func() bson.Decimal128, up, down bson.Decimal128) bson.Decimal128 {
 	switch {
@@ -89,7 +89,7 @@ var (
 )
 
 // logOfDecimal is the natural logarithm of a positive finite number as a quad,
-// and beside it the power of ten that was split off the number.
+// and the power of ten that was split off the number.
 func logOfDecimal(d bson.Decimal128) (log *big.Float, ten int) {
 	switch {
 	case bson.CompareDecimals(d, decimalVast) > 0:
@@ -101,7 +101,7 @@ func logOfDecimal(d bson.Decimal128) (log *big.Float, ten int) {
 	log = quadLog(q)
 	near := quadDifference(q, quadOne)
 	if new(big.Float).Abs(near).Cmp(quadHalf) < 0 {
-		// What the conversion lost counts where the logarithm is small.
+		// What the conversion lost matters if the logarithm is small.
 		lost := quadDifference(near, toQuad(d.Subtract(decimalOne)))
 		log = quadDifference(log, quadQuotient(lost, q))
 	}

@@ -103,7 +103,7 @@ func arsinhDecimal(d bson.Decimal128) bson.Decimal128 {
 	return fromQuad(quadArsinh(toQuad(d)))
 }
 
-// nearArcosh is below which the inverse hyperbolic cosine is computed by a sine.
+// nearArcosh is the argument below which the inverse hyperbolic cosine is computed by a sine.
 var nearArcosh = mustDecimal("1.03125")
 
 func arcoshDecimal(d bson.Decimal128) bson.Decimal128 {

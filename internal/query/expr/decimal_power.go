@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// powDecimals has all of its 34 digits also where fewer would do, and no zero of
+// powDecimals has all of its 34 digits even if fewer would do, and no zero of
 // it is negative: the server adds the smallest zero to the power.
 func powDecimals(base, exponent bson.Decimal128) bson.Decimal128 {
 	return power(base, exponent).Add(decimalTiny)
@@ -70,7 +70,7 @@ func exp10(d bson.Decimal128) bson.Decimal128 {
 
 var (
 	quadLn2 = quad(bigLn2)
-	// exp2OfStride is the factor where the exponent is beyond a stride.
+	// exp2OfStride is the factor if the exponent is beyond a stride.
 	exp2OfStride      = roundedDecimal(shift(bigOne, expStride))
 	exp2OfMinusStride = roundedDecimal(shift(bigOne, -expStride))
 )
@@ -136,7 +136,7 @@ func logNearOneInDecimals(d bson.Decimal128) (high, low bson.Decimal128) {
 	return high, high.Subtract(t).Subtract(sum)
 }
 
-// powSpecial is the power where base or exponent is infinite or base is zero.
+// powSpecial is the power if base or exponent is infinite or base is zero.
 func powSpecial(base, exponent bson.Decimal128, odd bool) bson.Decimal128 {
 	grows := base.IsInf() != 0
 	if exponent.IsInf() != 0 {

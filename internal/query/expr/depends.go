@@ -12,27 +12,27 @@ type Deps struct {
 	// Paths are the dotted paths of the current document, each once, in the order
 	// in which they were found.
 	Paths []string
-	// Whole says that the whole document is read; Paths may then be incomplete.
+	// Whole is true if the whole document is read; Paths may then be incomplete.
 	Whole bool
 	// Vars are the names of the user variables read that the expression does not
 	// bind itself: those of Options.Vars.
 	Vars []string
 	// Meta are the names that {$meta: name} reads.
 	Meta []string
-	// Random says that the result may differ from one evaluation to the next
+	// Random is true if the result may differ from one evaluation to the next
 	// ($rand, $sampleRate).
 	Random bool
 
 	paths nameSet // those in Paths, once they are many
 }
 
-// linearNames is up to how many names they are compared one by one.
+// linearNames is the number of names up to which they are compared one by one.
 const linearNames = 16
 
 // nameSet is the set of the names in a list that only grows.
 type nameSet map[string]struct{}
 
-// append adds a name to the list that d is the set of, unless it is there.
+// append adds a name to the list whose set is d, unless it is there.
 func (d *nameSet) append(list []string, name string) []string {
 	if len(list) < linearNames {
 		return appendNew(list, name)

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// digestBuffer is how many numbers a digest holds as they are. Up to so many
+	// digestBuffer is how many numbers a digest holds unmerged. Up to that many
 	// its quantiles are exact: one of the numbers.
 	digestBuffer = 1 << 15
-	// digestScale is about the number of centroids that more are merged into.
+	// digestScale is about the number of centroids after a merge.
 	digestScale = 1000
 )
 
@@ -100,7 +100,7 @@ func (d *digest) merge() {
 	d.centroids = merged
 }
 
-// digestLimit is up to which quantile the centroid that starts at q may reach:
+// digestLimit is the quantile up to which the centroid that starts at q may reach:
 // one unit on the scale k(q) = δ/2π·asin(2q-1).
 func digestLimit(q float64) float64 {
 	k := math.Asin(2*q-1) + 2*math.Pi/digestScale
@@ -136,7 +136,7 @@ func (d *digest) quantile(p float64) float64 {
 	if rank == d.count-d.negative-d.positive {
 		return d.max
 	}
-	// A centroid's mean stands in the middle of its ranks; between the middles of
+	// A centroid's mean is in the middle of its ranks; between the middles of
 	// two, estimates are interpolated.
 	at, mean := 0.5, d.min
 	before := int64(0)
@@ -166,7 +166,7 @@ func (d *digest) save(b []byte) []byte {
 	return b
 }
 
-// load makes an empty digest the one that save appended.
+// load restores into an empty digest what save appended.
 func (d *digest) load(b []byte) {
 	in := saved(b)
 	d.count, d.negative, d.positive = int64(in.int()), int64(in.int()), int64(in.int())

@@ -4,7 +4,7 @@ import "math"
 
 // twofold is a number of about 106 bits: the unevaluated sum of two doubles, of
 // which lo is at most half a unit in the last place of hi. Elementary functions
-// are computed in it, so that rounding to a double is right except where the
+// are computed in it, so that rounding to a double is right unless the
 // true value lies within about 2^-90 of the middle between two doubles. Package
 // math's own are off by one unit too often, and its Log fails for subnormals.
 type twofold struct{ hi, lo float64 }
@@ -79,7 +79,7 @@ func (a twofold) exp() (m twofold, k int) {
 	return p.add(twofold{hi: 1}), int(n)
 }
 
-// smallLog is below which |m-1| the logarithm is computed from its own series,
+// smallLog is the |m-1| below which the logarithm is computed from its own series,
 // since its digits cancel.
 const smallLog = 1.0 / 1024
 
@@ -116,7 +116,7 @@ func logNearOne(m float64) twofold {
 	return twofold{hi: y}.add(t).add(twofold{hi: -t.hi * t.hi / 2})
 }
 
-// expLimit is beyond which e^x is infinite or zero as a double.
+// expLimit is the x beyond which e^x is infinite or zero as a double.
 const expLimit = 746
 
 func expDouble(f float64) float64 {
@@ -151,7 +151,7 @@ const (
 	log10Rest = 3.69423907715893078616e-13
 )
 
-// log10Double is not rounded right but as the C library's, which takes the power
+// log10Double is not rounded correctly but as the C library's, which takes the power
 // of two from the logarithm of the rest.
 func log10Double(f float64) float64 {
 	if !(f > 0) || math.IsInf(f, 1) {

@@ -18,19 +18,19 @@ const (
 	// maxValueBytes bounds one intermediate array, object or string.
 	maxValueBytes = 100 << 20
 	// maxHeldBytes bounds what the unfinished arrays and objects around the
-	// expression at hand hold together.
+	// current expression hold together.
 	maxHeldBytes = 2 * maxValueBytes
-	// largeValue is the size of values, in bytes, from which on they are taken from
+	// largeValue is the size of values, in bytes, from which they are taken from
 	// the operation's memory.
 	largeValue = 64 << 10
 	// heldBytes is what an element takes besides its payload.
 	heldBytes = 16
-	// ticksPerCheck is how many turns loops take between two looks at the context.
+	// ticksPerCheck is how many turns loops take between two checks of the context.
 	ticksPerCheck = 16
 )
 
 // Env is what an expression is evaluated against. One goroutine uses it at a
-// time; it is meant to be reused for document after document.
+// time; it is meant to be reused for one document after the other.
 type Env struct {
 	// Now is $$NOW, in milliseconds since 1970; zero makes reading it an error,
 	// as it is in count and distinct.
@@ -54,7 +54,7 @@ type Env struct {
 	// Memory is the account of the operation, nil for none.
 	Memory *memory.Account
 
-	large   memory.Holding // what the expression at hand holds
+	large   memory.Holding // what the current expression holds
 	folding bool           // constants are reduced; there is no document
 	ctx     context.Context
 	ticks   uint
@@ -105,7 +105,7 @@ func (e *Env) Context() context.Context {
 // Hold makes a holding of the operation's memory.
 func (e *Env) Hold() memory.Holding { return e.Memory.Hold(e) }
 
-// Tick is one turn of a loop over elements: now and then it looks whether the
+// Tick is one turn of a loop over elements: now and then it checks whether the
 // context is done, and returns its cause.
 func (e *Env) Tick() error {
 	if e.ticks++; e.ticks%ticksPerCheck == 0 {
@@ -114,7 +114,7 @@ func (e *Env) Tick() error {
 	return nil
 }
 
-// Ended returns the cause where the context is done, else nil.
+// Ended returns the cause if the context is done, else nil.
 func (e *Env) Ended() error {
 	if e.ctx != nil && e.ctx.Err() != nil {
 		return context.Cause(e.ctx)
@@ -122,7 +122,7 @@ func (e *Env) Ended() error {
 	return nil
 }
 
-// hold pushes a value that an expression has just made. Who holds values sets
+// hold pushes a value that an expression has just made. A caller that holds values sets
 // held back to what it was when it takes them from the stack.
 func (e *Env) hold(v bson.Value) error {
 	e.stack = append(e.stack, v)
@@ -142,7 +142,7 @@ func (e *Env) account(bytes int) error {
 	return nil
 }
 
-// holdLarge takes memory for values of n bytes; e may be nil, where others count
+// holdLarge takes memory for values of n bytes; e may be nil if others count
 // them.
 func (e *Env) holdLarge(n int) error {
 	if e == nil || e.Memory == nil {
@@ -151,7 +151,7 @@ func (e *Env) holdLarge(n int) error {
 	if e.large == (memory.Holding{}) {
 		e.large = e.Hold()
 	}
-	return e.large.Set(n + n/2) // what they are made of may be there still
+	return e.large.Set(n + n/2) // what they are made of may still be there
 }
 
 // Root returns the current document.
@@ -208,7 +208,7 @@ func (e *Env) Int32(i int32) bson.Value {
 // Int64 makes a long.
 func (e *Env) Int64(i int64) bson.Value { return e.eight(bson.TypeInt64, uint64(i)) }
 
-// Int makes an int where i fits one, else a long.
+// Int makes an int if i fits into one, else a long.
 func (e *Env) Int(i int64) bson.Value {
 	if i == int64(int32(i)) {
 		return e.Int32(int32(i))
@@ -324,7 +324,7 @@ func (e *Env) object(names []string, vs []bson.Value) (bson.Value, error) {
 	return bson.Value{Type: bson.TypeDocument, Data: b}, nil
 }
 
-// putElement writes an element at b[at:] and returns the offset behind it.
+// putElement writes an element at b[at:] and returns the offset after it.
 func putElement(b []byte, at int, name string, v bson.Value) int {
 	b[at] = byte(v.Type)
 	at += 1 + copy(b[at+1:], name)

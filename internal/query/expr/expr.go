@@ -26,7 +26,7 @@ func Constant(e Expr) (v bson.Value, ok bool) {
 	return bson.Value{}, false
 }
 
-// Const makes an expression that always yields v.
+// Const makes an expression whose value is always v.
 func Const(v bson.Value) Expr { return &constant{v} }
 
 // constant is a literal or the result of folding.
@@ -35,7 +35,7 @@ type constant struct{ value bson.Value }
 func (c *constant) Eval(*Env) (bson.Value, error) { return c.value, nil }
 func (c *constant) walk(func(*Expr))              {}
 
-// serialize is a literal; what is missing becomes the variable that means it.
+// serialize is a literal; a missing value becomes $$REMOVE.
 func (c *constant) serialize() bson.Value {
 	if c.value.IsMissing() {
 		return bson.String("$$REMOVE")

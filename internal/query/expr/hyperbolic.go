@@ -2,14 +2,14 @@ package expr
 
 import "math"
 
-// The hyperbolic functions of doubles and their inverses are not rounded right
+// The hyperbolic functions of doubles and their inverses are not rounded correctly
 // but as the C library's: by the usual formulas, whose every step rounds. (The
 // conversions keep a compiler from fusing steps.)
 
-// largeHyperbolic is the size from which on e^-x is lost in e^x + e^-x.
+// largeHyperbolic is the size from which e^-x is lost in e^x + e^-x.
 const largeHyperbolic = 22
 
-// expRange is up to which e^x is sure to be finite.
+// expRange is the x up to which e^x is certainly finite.
 const expRange = 709
 
 func sinhDouble(x float64) float64 {

@@ -33,8 +33,8 @@ func init() {
 	})
 }
 
-// indexOfPoints searches for a match that begins among the code points from up
-// to and without to; it may end behind them.
+// indexOfPoints searches for a match that begins among the code points [from, to); it
+// may end after them.
 func indexOfPoints(env *Env, s, find string, from, to int) bson.Value {
 	if s == "" && find == "" && from == 0 {
 		return smallInt(0)
@@ -67,7 +67,7 @@ func indexOfPoints(env *Env, s, find string, from, to int) bson.Value {
 const noEnd = 1<<31 - 1
 
 // indexOfArguments evaluates the operands of $indexOfBytes and $indexOfCP; s is
-// null where that is the result.
+// null if that is the result.
 func indexOfArguments(env *Env, name string, code mongoerr.Code, args []Expr) (s bson.Value, find string, from, to int, err error) {
 	to = noEnd
 	if s, err = args[0].Eval(env); err != nil {

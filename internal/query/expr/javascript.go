@@ -14,7 +14,7 @@ func init() {
 }
 
 // script is the text of a function with the session to run it in, which is nil
-// where the server runs no JavaScript. It is compiled when it is first run, so
+// if the server runs no JavaScript. It is compiled when it is first run, so
 // that a text that does not compile fails then.
 type script struct {
 	text     string

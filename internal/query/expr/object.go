@@ -5,7 +5,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// objectLiteral is {a: <expression>, …}; a field whose expression yields
+// objectLiteral is {a: <expression>, …}; a field whose expression is
 // Missing is left out.
 type objectLiteral struct {
 	names []string
@@ -85,7 +85,7 @@ func (a *arrayLiteral) Eval(env *Env) (bson.Value, error) {
 	return env.takeArray(mark)
 }
 
-// pushAll evaluates the expressions onto the stack and holds their values; where
+// pushAll evaluates the expressions onto the stack and holds their values; if
 // it fails it leaves the stack as it was.
 func (e *Env) pushAll(exprs []Expr) error {
 	mark := e.mark()

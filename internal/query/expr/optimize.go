@@ -14,7 +14,7 @@ type optimizer interface {
 }
 
 // reduced is a whole expression optimized as the options say. One that fails is
-// left as it is where they gather failures.
+// left unchanged if failures are gathered.
 func (p *parser) reduced(e Expr) (Expr, error) {
 	if p.opts.Late {
 		return e, nil

@@ -18,10 +18,10 @@ type Options struct {
 	// Vars are the names of the user variables in scope (a command's or a
 	// $lookup's `let`), by slot: Env.SetVar(i, …) binds Vars[i].
 	Vars []string
-	// Values are the values of the first of them, those of a command's let, where
+	// Values are the values of the first of them, those of a command's let, if
 	// they are known.
 	Values []bson.Value
-	// Redact allows $$KEEP, $$PRUNE and $$DESCEND, which only $redact knows.
+	// Redact allows $$KEEP, $$PRUNE and $$DESCEND, which only $redact has.
 	Redact bool
 	// NoDocument forbids field paths and $$ROOT: the expression of a command's
 	// `let`, which sees no document.
@@ -40,7 +40,7 @@ type Options struct {
 	// the expression belongs to an update.
 	ClusterTime bool
 	// Late turns constant folding off: an error in a constant is found where the
-	// expression is evaluated, and not at all where it never is.
+	// expression is evaluated, and never if it is not evaluated.
 	Late bool
 	// Faults collects the errors of constant folding, for callers that parse more than
 	// this expression: the server folds constants only once everything is parsed. Nil
@@ -79,7 +79,7 @@ func Parse(v bson.Value, opts *Options) (parsed Expr, err error) {
 }
 
 // ParseOperator parses {$op: argument} given as name and argument, for callers
-// that have the operator's element in hand.
+// that already have the operator's element.
 func ParseOperator(name string, arg bson.Value, opts *Options) (parsed Expr, err error) {
 	defer Interrupted(&err)
 	p := newParser(opts)
@@ -133,7 +133,7 @@ func register(name string, parse operatorParser) {
 	operators[name] = parse
 }
 
-// operand parses any value that stands where an expression is expected.
+// operand parses a value at a place where an expression is expected.
 func (p *parser) operand(v bson.Value) (Expr, error) {
 	p.interrupt.Turn()
 	p.depth++

@@ -55,7 +55,7 @@ func ValidateFieldName(name string) error {
 	return nil
 }
 
-// fieldPath reads a variable, or what lies at a path below it.
+// fieldPath reads a variable, or the value at a path below it.
 type fieldPath struct {
 	slot  int
 	parts []string // empty for the variable itself
@@ -119,8 +119,8 @@ func (f *fieldPath) Eval(env *Env) (bson.Value, error) {
 	return env.below(v, f.parts)
 }
 
-// path returns what lies at a dotted path of a document: through an array it
-// is the array of what lies there in each element that is an object and has it.
+// path returns the value at a dotted path of a document: through an array it
+// is the array of the values of all elements that are objects and have it.
 func (e *Env) path(d bson.Doc, parts []string) (bson.Value, error) {
 	for len(parts) > 1 {
 		v := d.Lookup(parts[0])

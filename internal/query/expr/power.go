@@ -25,7 +25,7 @@ func evalSqrt(env *Env, v bson.Value) (bson.Value, error) {
 	return bson.Value{}, mongoerr.New(mongoerr.Code(28714), "$sqrt's argument must be greater than or equal to 0")
 }
 
-// sqrtDecimal rounds once; where the root is exact, it has half the exponent or
+// sqrtDecimal rounds once; if the root is exact, it has half the exponent or
 // the nearest one that its digits allow.
 func sqrtDecimal(d bson.Decimal128) bson.Decimal128 {
 	if d.IsNaN() || d.IsInf() != 0 {
@@ -48,7 +48,7 @@ func sqrtDecimal(d bson.Decimal128) bson.Decimal128 {
 	return bson.NewDecimal(false, append(root.Append(nil, 10), '1'), even/2-1)
 }
 
-// exactRoot is root·10^exp with the exponent half if it can be had.
+// exactRoot is root·10^exp with the exponent half if there is one.
 func exactRoot(root *big.Int, exp, half int) bson.Decimal128 {
 	r := bson.NewDecimal(false, root.Append(nil, 10), exp)
 	for e := half; e > r.Exponent(); e-- {
@@ -102,7 +102,7 @@ func evalPow(env *Env, base, exponent bson.Value) (bson.Value, error) {
 	return env.Int(p), nil
 }
 
-// powLong raises exactly, or says that the power is no long. A base of zero has
+// powLong computes the power exactly, or reports that it is no long. A base of zero has
 // no negative exponent.
 func powLong(base, exponent int64) (power int64, ok bool) {
 	switch {

@@ -14,7 +14,7 @@ import (
 // last of the 34 digits and in the trailing zeros, so the functions here take
 // the same steps (decimal_exp.go, decimal_power.go, decimal_angle.go,
 // decimal_hyperbolic.go). A quad is a *big.Float of 113 bits; elementary
-// functions of quads are rounded from 200 bits, so that they are right but for
+// functions of quads are rounded from 200 bits, so that they are correct but for
 // hopeless cases.
 
 // decimalDigits is the precision of a decimal.
@@ -31,7 +31,7 @@ func quad(f *big.Float) *big.Float { return new(big.Float).SetPrec(quadBits).Set
 
 func quadOfInt(i int64) *big.Float { return new(big.Float).SetPrec(quadBits).SetInt64(i) }
 
-// newQuad takes the result of a step; what lies in the middle between two quads
+// newQuad takes the result of a step; the middle between two quads
 // becomes the larger one in size.
 func newQuad() *big.Float {
 	return new(big.Float).SetPrec(quadBits).SetMode(big.ToNearestAway)

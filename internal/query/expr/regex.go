@@ -17,7 +17,7 @@ func init() {
 
 var regexParams = []string{"input", "regex", "options"}
 
-// pattern is a compiled regular expression and what it was made of.
+// pattern is a compiled regular expression and its source.
 type pattern struct {
 	source, options string
 	prog            *pcre.Regexp
@@ -27,7 +27,7 @@ type pattern struct {
 type regexCall struct {
 	recordCall
 	eval func(env *Env, r *regexCall, prog *pcre.Regexp, s string) (bson.Value, error)
-	none bson.Value // the result where input or pattern is null
+	none bson.Value // the result if input or pattern is null
 	// last is the pattern used last: most often all documents share one.
 	last *atomic.Pointer[pattern]
 }
@@ -55,7 +55,7 @@ func registerRegex(name string, eval func(*Env, *regexCall, *pcre.Regexp, string
 	})
 }
 
-// reduce finds a bad constant pattern, though there be no document to match.
+// reduce finds a bad constant pattern even if there is no document to match.
 func (r *regexCall) reduce(env *Env) (Expr, error) {
 	for _, a := range r.args[1:] {
 		if a == nil {

@@ -12,8 +12,8 @@ func init() {
 	registerReplace("$replaceAll", -1)
 }
 
-// replaceParams are the arguments of the replacing operators, and what is
-// missing or of the wrong type among them the server says with these codes.
+// replaceParams are the arguments of the replacing operators, with the codes of the
+// errors for those that are missing or of the wrong type.
 var (
 	replaceParams      = []string{"input", "find", "replacement"}
 	replaceAbsentCodes = []mongoerr.Code{51749, 51748, 51747}
@@ -21,7 +21,7 @@ var (
 )
 
 // registerReplace registers an operator that replaces at most limit times,
-// without limit where it is negative.
+// without limit if it is negative.
 func registerReplace(name string, limit int) {
 	eval := func(env *Env, args []Expr) (bson.Value, error) { return evalReplace(env, name, args, limit) }
 	register(name, func(p *parser, name string, arg bson.Value) (Expr, error) {

@@ -23,7 +23,7 @@ func init() {
 	})
 }
 
-// registerNumeric registers an operator of one number; null yields null.
+// registerNumeric registers an operator of one number; null gives null.
 func registerNumeric(name string, fn func(env *Env, v bson.Value) (bson.Value, error)) {
 	registerUnary(name, func(env *Env, v bson.Value) (bson.Value, error) {
 		if v.IsNullish() {

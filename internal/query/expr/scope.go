@@ -5,7 +5,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// scope is the innermost binding of a variable and, behind it, those around.
+// scope is the innermost binding of a variable and, after it, those around it.
 type scope struct {
 	outer *scope
 	name  string
@@ -69,7 +69,7 @@ var systemVars = map[string]int{
 	"SEARCH_META":  slotSearchMeta,
 }
 
-// What $redact's variables stand for.
+// The values of $redact's variables.
 var (
 	// Prune is the value of $$PRUNE.
 	Prune = bson.String("prune")

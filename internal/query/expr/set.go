@@ -35,8 +35,8 @@ func allElements(name string, code mongoerr.Code, v bson.Value, all bool) (bson.
 	return bson.Bool(all), nil
 }
 
-// A set is a slice of values, sorted and without equal ones. Of equal values of
-// different types the first stays.
+// A set is a slice of values, sorted and without duplicates. The first of equal values of
+// different types stays.
 
 // set sorts vs and drops duplicates.
 func (e *Env) set(vs []bson.Value) []bson.Value {

@@ -101,7 +101,7 @@ func exactDecimal(f float64) bson.Decimal128 {
 	return d
 }
 
-// sum is the result of $sum: an int or a long where all numbers were such and
+// sum is the result of $sum: an int or a long if all numbers were such and
 // the total is in range.
 func (s *summation) sum() bson.Value {
 	switch s.widest {

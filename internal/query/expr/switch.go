@@ -82,9 +82,9 @@ func (s *switchExpr) Eval(env *Env) (bson.Value, error) {
 	return s.otherwise.Eval(env)
 }
 
-// optimizeSelf drops branches whose case is constantly false, and all behind one
+// optimizeSelf drops branches whose case is constantly false, and all after one
 // that is constantly true, whose branch becomes the default; what is dropped is
-// not looked into.
+// not examined.
 func (s *switchExpr) optimizeSelf(p *parser) (Expr, error) {
 	o := &switchExpr{otherwise: s.otherwise}
 	var err error

@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// zone is a time zone: one of the database, or a fixed offset where there is
+// zone is a time zone: one of the database, or a fixed offset if there is
 // no location. The zero zone is UTC.
 type zone struct {
 	location *time.Location
@@ -52,7 +52,7 @@ func unknownZone(id string) error {
 	return mongoerr.New(mongoerr.Code(40485), "unrecognized time zone identifier: \"%s\"", id)
 }
 
-// isZoneName excludes what loads as a location but is not in the database.
+// isZoneName excludes names that load as a location but are not in the database.
 func isZoneName(id string) bool {
 	return id != "" && id != "Local" && id != "localtime" && id != "posixrules" && len(id) < 64 &&
 		!strings.HasPrefix(id, "posix/") && !strings.HasPrefix(id, "right/") && id[0] >= 'A' && id[0] <= 'Z'
@@ -88,8 +88,8 @@ func parseOffset(s string) (seconds int64, ok bool) {
 	return seconds, true
 }
 
-// zoneArgument evaluates an optional argument that is a time zone. null says
-// that it is given and null.
+// zoneArgument evaluates an optional argument that is a time zone. null is
+// true if it is given and null.
 func zoneArgument(env *Env, e Expr) (z zone, null bool, err error) {
 	if e == nil {
 		return zone{}, false, nil
@@ -127,7 +127,7 @@ func (z zone) local(ms int64) moment {
 }
 
 // date is the date at a local day and time; ok is false if it is out of
-// range. A local time that the clock leaves out is taken as if the clock had not
+// range. A local time that a change of the clock skips is read as if the clock had not
 // been changed yet.
 func (z zone) date(days, millis int64) (ms int64, ok bool) {
 	ms, ok = toMillis(days, millis)

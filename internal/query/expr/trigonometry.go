@@ -22,7 +22,7 @@ type angleFunction struct {
 	// odd is 0 at -0 and has the other sign at -infinity.
 	ofZero, ofInf float64
 	odd           bool
-	// The interval; open says that its ends do not belong to it.
+	// The interval; open is true if its ends do not belong to it.
 	from, to float64
 	open     bool
 }

@@ -13,7 +13,7 @@ func init() {
 	registerTrim("$rtrim", false, true)
 }
 
-// trimmed are the code points that are trimmed where none are named.
+// trimmed are the code points that are trimmed if none are named.
 const trimmed = "\x00\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 
 func registerTrim(name string, left, right bool) {

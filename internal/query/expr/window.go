@@ -20,7 +20,7 @@ type Frame int
 
 // The kinds of Frame.
 const (
-	FrameOptional Frame = iota // the whole partition where none is given
+	FrameOptional Frame = iota // the whole partition if none is given
 	FrameRequired
 	FrameRunning // none: from the start of the partition to the document
 )
@@ -67,7 +67,7 @@ func IsWindowFunction(name string) bool {
 type WindowOrder struct {
 	// Spec is the specification, or nil.
 	Spec bson.Doc
-	// Path is the field of the sort where there is exactly one, else "".
+	// Path is the field of the sort if there is exactly one, else "".
 	Path string
 }
 
@@ -88,7 +88,7 @@ func ParseWindow(name string, arg bson.Value, by WindowOrder, opts *Options) (*W
 }
 
 // registerWindow makes the accumulator of a group a window function. slide
-// makes what gathers the values of a sliding window, from the accumulator of
+// makes the state that gathers the values of a sliding window, from the accumulator of
 // an empty group.
 func registerWindow(name string, slide func(empty Accumulator) slidingState) {
 	windowFunctions[name] = func(p *parser, name string, arg bson.Value, _ WindowOrder) (*WindowSpec, error) {
@@ -151,7 +151,7 @@ func (s *slider) Remove(env *Env) error { return s.state.remove(env, &s.q, s.q.p
 func (s *slider) Result() (bson.Value, error) { return s.state.result(&s.q) }
 func (s *slider) Size() int                   { return sliderBytes + s.q.bytes + s.state.size() }
 
-// queue holds the values of a window, the oldest first. Missing ones count.
+// queue holds the values of a window, the oldest first. Missing values count.
 type queue struct {
 	values []bson.Value
 	head   int // values before it have left

@@ -29,9 +29,9 @@ func registerCovariance(name string, less int64) {
 	}
 }
 
-// covariance is that of pairs of numbers: what is no array of two numbers is
+// covariance is that of pairs of numbers: a value that is no array of two numbers is
 // left out. The sum of products of the deviations is updated with each pair
-// that comes or goes. Pairs with an infinity or NaN are summed apart, so that
+// that enters or leaves. Pairs with an infinity or NaN are summed separately, so that
 // they leave no trace when they leave.
 type covariance struct {
 	less      int64

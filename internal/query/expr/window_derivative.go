@@ -8,7 +8,7 @@ import (
 )
 
 // derivative is the change between the first and the last document of a window
-// per unit of the sort: null with one document, or where both stand at the
+// per unit of the sort: null with one document, or if both are at the
 // same place.
 type derivative struct {
 	*calculus
@@ -64,7 +64,7 @@ func (d *derivative) between(first, last bson.Value) (bson.Value, error) {
 	return p.value(env), nil
 }
 
-// checkPlaces demands that both places in the sort are dates where there is a
+// checkPlaces demands that both places in the sort are dates if there is a
 // unit, else numbers.
 func (d *derivative) checkPlaces(x0, x1 bson.Value) error {
 	dates := 0
@@ -118,7 +118,7 @@ func (i *integral) Add(env *Env) error {
 	return i.enter(v.Clone())
 }
 
-// enter takes in a point behind the last.
+// enter adds a point after the last.
 func (i *integral) enter(v bson.Value) error {
 	if err := i.check(v); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (i *integral) enter(v bson.Value) error {
 	return nil
 }
 
-// check demands a number, and a place that is a date where there is a unit,
+// check demands a number, and a place that is a date if there is a unit,
 // else a number.
 func (i *integral) check(point bson.Value) error {
 	x, y := ends(point)

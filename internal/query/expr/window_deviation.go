@@ -16,7 +16,7 @@ func init() {
 
 // slidingDeviation is a standard deviation of a sliding window, by the updating
 // formulas of Youngs and Cramer, which work both ways; both sums are kept in
-// twofold precision. What is not finite is only counted: while it is in, there
+// twofold precision. Infinities and NaN are only counted: while one is in, there
 // is no deviation.
 type slidingDeviation struct {
 	less      int64 // by how much the divisor is less than the count

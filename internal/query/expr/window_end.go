@@ -25,10 +25,10 @@ func init() {
 	registerWindow("$concatArrays", func(Accumulator) slidingState { return concatenated{} })
 }
 
-// gathered is what the accumulator of one expression gathers in.
+// gathered is the state of the accumulator of one expression.
 func gathered[S state](a Accumulator) S { return a.(interface{ inner() state }).inner().(S) }
 
-// edge is the value at i, or null where the window is empty or the value
+// edge is the value at i, or null if the window is empty or the value
 // missing.
 func (q *queue) edge(i int) bson.Value {
 	if q.len() == 0 {

@@ -68,7 +68,7 @@ func (x *slidingExtreme) result(*queue) (bson.Value, error) {
 func (x *slidingExtreme) size() int { return 64 + x.bytes }
 
 // sorted is the n least values of a sliding window in the order of sense: 1 for
-// ascending, -1 for descending. Of equal values the first come first.
+// ascending, -1 for descending. Equal values keep their order.
 type sorted struct {
 	name          string
 	n, sense      int

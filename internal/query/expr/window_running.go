@@ -158,7 +158,7 @@ func movingWeight(n, alpha bson.Value) (bson.Value, error) {
 }
 
 // movingAverage weighs each number with alpha and what came before it with
-// 1 - alpha. It is reckoned in decimals, and a double until a decimal comes.
+// 1 - alpha. It is computed in decimals; the result is a double until a decimal comes.
 type movingAverage struct {
 	alpha    bson.Value // decimal
 	average  bson.Decimal128

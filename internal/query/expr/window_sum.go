@@ -45,8 +45,8 @@ func (s *slidingSum) result(*queue) (bson.Value, error) {
 
 func (s *slidingSum) size() int { return sumBytes }
 
-// removableSum is a sum of numbers that can be taken out again. What is not
-// finite is counted, not added, so that it leaves no trace.
+// removableSum is a sum of numbers that can be taken out again. Infinities and
+// NaN are counted, not added, so that they leave no trace.
 type removableSum struct {
 	finite                      summation
 	integers, doubles, decimals int64
@@ -55,7 +55,7 @@ type removableSum struct {
 
 func (s *removableSum) count() int64 { return s.integers + s.doubles + s.decimals }
 
-// update takes a number in (n 1) or out (n -1); what is no number is nothing.
+// update takes a number in (n 1) or out (n -1); other values are ignored.
 func (s *removableSum) update(v bson.Value, n int64) {
 	switch v.Type {
 	case bson.TypeInt32, bson.TypeInt64:
@@ -113,7 +113,7 @@ func negated(v bson.Value) bson.Value {
 	return bson.Decimal(v.Decimal().Neg())
 }
 
-// value is the sum: a decimal or a double where one is in, else of the
+// value is the sum: a decimal or a double if one is in, else of the
 // narrowest type that holds it.
 func (s *removableSum) value() bson.Value {
 	if s.nan+s.positive+s.negative > 0 {

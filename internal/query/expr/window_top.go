@@ -32,7 +32,7 @@ func parseTopWindow(p *parser, name string, arg bson.Value, _ WindowOrder) (*Win
 }
 
 // slidingTop keeps the outputs of all documents of a window in the order of
-// their keys, of equal keys in the order in which they came.
+// their keys; equal keys keep the order in which they came.
 type slidingTop struct {
 	*topState
 	entered []topValue // in the order in which they came; head of them have left

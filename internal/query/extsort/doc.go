@@ -1,5 +1,5 @@
 // Package extsort sorts rows by order-preserving keys: in memory, keeping only
-// the first few where that is all that is asked, and over files where memory
+// only the first few if that is all that is needed, and over files if memory
 // does not hold them. Sorts of queries and pipelines, and groups that spill,
 // use it.
 //

@@ -11,7 +11,7 @@ import (
 const listOverhead = 32
 
 // List is a sequence of documents that is filled at its end, read anywhere, and
-// let go of from its start. What memory does not hold goes to a file. Not for
+// released from its start. What memory does not hold is written to a file. Not for
 // concurrent use.
 type List struct {
 	dir     string
@@ -23,11 +23,11 @@ type List struct {
 	memory  memory.Holding
 }
 
-// NewList makes a List. spillDir is where the file goes; "" forbids it.
+// NewList makes a List. spillDir is the directory of the file; "" forbids it.
 func NewList(spillDir string) *List { return &List{dir: spillDir} }
 
 // Hold makes the list take its memory from h: if there is none left it
-// spills, or fails with what h says.
+// spills, or fails with the error of h.
 func (l *List) Hold(h memory.Holding) { l.memory = h }
 
 // Len is the number of documents that have been appended.
@@ -44,7 +44,7 @@ func (l *List) Spilled() bool { return l.file != nil }
 // Bytes is what the list holds in memory.
 func (l *List) Bytes() int { return l.bytes }
 
-// Append adds a document; its bytes are copied. It returns ErrMemory where the
+// Append adds a document; its bytes are copied. It returns ErrMemory if the
 // list would outgrow limit and may not spill.
 func (l *List) Append(doc []byte, limit int) error {
 	if l.file != nil {

@@ -58,7 +58,7 @@ func (m *merge) write(rows *rows) (int64, error) {
 	return n, w.Flush()
 }
 
-// runBuffer is what one run reads or writes at once.
+// runBuffer is how many bytes one run reads or writes at once.
 const runBuffer = 1 << 16
 
 // open reads the first row of each run.

@@ -22,7 +22,7 @@ type rows struct {
 
 // item is a row in a sort.
 type item struct {
-	prefix uint64 // the key's first bytes behind those that all have in common
+	prefix uint64 // the key's first bytes after those that all have in common
 	at     uint64 // the chunk, and the place in it: in the order of arrival
 }
 
@@ -124,7 +124,7 @@ func (r *rows) sort() {
 }
 
 // keep keeps the first n rows of those sorted, and moves them together once the
-// bytes of the others are most, or at once where tight is set.
+// bytes of the others are most, or at once if tight is set.
 func (r *rows) keep(n int, tight bool) {
 	r.items = r.items[:n]
 	used := 0

@@ -37,7 +37,7 @@ type Sorter struct {
 	memory memory.Holding
 }
 
-// Stats tells what a sort took.
+// Stats are the resources that a sort used.
 type Stats struct {
 	Rows         int64
 	MaxBytes     int64 // held in memory at the most
@@ -46,12 +46,12 @@ type Stats struct {
 	SpilledBytes int64
 }
 
-// New makes a Sorter. limit, where not 0, keeps only that many first rows.
-// spillDir is where runs go that memory does not hold; "" forbids it.
+// New makes a Sorter. limit, if not 0, keeps only that many first rows.
+// spillDir is the directory for runs that do not fit into memory; "" forbids it.
 func New(limit int64, spillDir string) *Sorter { return &Sorter{limit: limit, dir: spillDir} }
 
 // Hold makes the sorter take its memory from h: if there is none left it
-// spills, or fails with what h says.
+// spills, or fails with the error of h.
 func (s *Sorter) Hold(h memory.Holding) { s.memory = h }
 
 // Add takes a row in; its bytes are copied.
@@ -99,7 +99,7 @@ func (s *Sorter) room() error {
 // those that do not count are left out.
 const cutSlack = 64
 
-// cut leaves out what is behind the limit; tight says that the memory of that
+// cut drops what is beyond the limit; tight says that the memory of that
 // is needed.
 func (s *Sorter) cut(tight bool) {
 	s.rows.sort()
@@ -109,8 +109,8 @@ func (s *Sorter) cut(tight bool) {
 	}
 }
 
-// flush makes room: with a limit by leaving out what is behind it, else by
-// writing what is held as one sorted run. Where a run may be written, half of
+// flush makes room: with a limit by dropping what is beyond it, else by
+// writing what is held as one sorted run. If a run may be written, half of
 // the memory is to be free afterwards, so that it is not made free too often.
 func (s *Sorter) flush(limit int) error {
 	s.cut(true)
@@ -163,7 +163,7 @@ func (s *Sorter) Next() (r Row, ok bool, err error) {
 	return r, ok, err
 }
 
-// Pass leaves out the next row, without reading it where it is in memory; ok is
+// Pass skips the next row, without reading it if it is in memory; ok is
 // false at the end.
 func (s *Sorter) Pass() (ok bool, err error) {
 	if s.runs == nil && s.at < int64(len(s.rows.items)) && (s.limit == 0 || s.at < s.limit) {

@@ -4,8 +4,8 @@ import "github.com/mayflydb/mayfly/internal/bson"
 
 // BucketBound is a condition on the buckets of a time-series collection: that
 // the least, or the greatest, of the values at a path of the measurements in
-// one lies at a side of a value, in the order of all values. It cannot be
-// written in a query; what MongoDB shows of its like are $_internalExprGt and
+// one is on one side of a value, in the order of all values. It cannot be
+// written in a query; MongoDB's counterparts are $_internalExprGt and
 // so on.
 type BucketBound struct {
 	leaf
@@ -55,12 +55,12 @@ func (n *BucketBound) match(s subject, _ *Env) (bool, error) {
 const maxExtremes = 15
 
 // BucketExtremes returns bounds of all values that a filter can see at a path of the
-// measurements in a bucket, missing ones aside: null and null if there is none,
-// MinKey and MaxKey where the statistics do not tell.
+// measurements in a bucket, apart from missing ones: null and null if there is none,
+// MinKey and MaxKey if the statistics do not tell.
 //
 // The bounds are the least and the greatest value of each field; those of documents are
-// kept field by field. Nothing is known where there may be arrays, since a filter looks
-// at their elements, or where only some of the values are documents.
+// kept field by field. Nothing is known if there may be arrays, since a filter looks
+// at their elements, or if only some of the values are documents.
 func BucketExtremes(bucket bson.Doc, components []string) (lo, hi bson.Value) {
 	control := bucket.Lookup("control")
 	if control.Type != bson.TypeDocument || len(components) > maxExtremes {

@@ -15,7 +15,7 @@ type Deps struct {
 	Whole bool
 	// Vars are the user variables that $expr reads.
 	Vars []string
-	// Random says that the result may differ from one evaluation to the next.
+	// Random is true if the result may differ from one evaluation to the next.
 	Random bool
 }
 

@@ -6,8 +6,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
-// Env is what a match can see apart from the document, and takes down which array
-// element matched. One goroutine uses it at a time, for document after document. A nil
+// Env is what a match can see besides the document, and it records which array
+// element matched. One goroutine uses it at a time, for one document after the other. A nil
 // Env is enough for a filter without $expr.
 type Env struct {
 	// Expr holds the variables and the time for $expr.
@@ -72,7 +72,7 @@ func (e *Env) record(index string) {
 	}
 }
 
-// mark and reset undo the notes of a branch that came to nothing.
+// mark and reset undo the notes of a branch that did not match.
 func (e *Env) mark() string {
 	if e == nil {
 		return ""

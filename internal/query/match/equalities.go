@@ -32,7 +32,7 @@ func (f *Filter) Equalities() ([]Equality, error) {
 			return nil, mongoerr.New(mongoerr.NotSingleValueField,
 				"cannot infer query fields to set, path '%s' is matched twice", e.Path)
 		}
-		// A path sorts behind those that it goes on from.
+		// A path sorts after its prefixes.
 		for i, c := range []byte(e.Path) {
 			if c == '.' && seen[e.Path[:i]] {
 				return nil, mongoerr.New(mongoerr.NotSingleValueField,

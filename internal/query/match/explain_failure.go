@@ -9,7 +9,7 @@ import (
 const (
 	// maxConsidered bounds the values in a failure that an operator examined.
 	maxConsidered = 10
-	// maxFailureBytes bounds what is said about one failure.
+	// maxFailureBytes bounds the explanation of one failure.
 	maxFailureBytes = 12 << 20
 	// maxFailureDepth leaves room for the reply around it below the limit on
 	// nested documents.
@@ -185,7 +185,7 @@ func (x *failure) negation(c clause, inverted bool) (bson.Doc, error) {
 	return new(bson.Builder).String("operatorName", "$not").Doc("details", details).Finish(), nil
 }
 
-// begin writes the operator's name and what it was given.
+// begin writes the operator's name and its argument.
 func (x *failure) begin(c clause) *bson.Builder {
 	name := c.op
 	if name == "" {

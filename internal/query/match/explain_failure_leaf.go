@@ -110,7 +110,7 @@ func (x *failure) considered(path string, wholeArray bool) (seen []bson.Value, f
 	return w.seen, w.found
 }
 
-// witness is an elemMatcher that notes what it is asked about.
+// witness is an elemMatcher that notes the values it is called with.
 type witness struct {
 	seen  []bson.Value
 	found bool

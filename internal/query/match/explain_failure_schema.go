@@ -35,7 +35,7 @@ func (s *schema) explain(b *bson.Builder, name string, v bson.Value) error {
 	return nil
 }
 
-// appendTexts appends the title and the description, where there are any.
+// appendTexts appends the title and the description, if there are any.
 func (s *schema) appendTexts(b *bson.Builder) {
 	if s.title != "" {
 		b.String("title", s.title)

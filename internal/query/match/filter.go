@@ -52,7 +52,7 @@ func (f *Filter) MatchEnv(doc bson.Doc, env *Env) (bool, error) {
 	return f.root.match(subject{bson.Document(doc), document}, env)
 }
 
-// newEnv is the surroundings for $expr where the caller has none: the time is
+// newEnv is the environment for $expr if the caller has none: the time is
 // now and no variable is bound.
 func (f *Filter) newEnv() *Env {
 	e := expr.NewEnv(time.Now().UnixMilli())

@@ -24,7 +24,7 @@ func (n *GeoWithin) elem(v bson.Value, _ *Env) (bool, error) {
 	}
 	g, err := geo.ParseStored(v)
 	if err != nil {
-		return false, nil // a value that is no geometry lies nowhere
+		return false, nil // a value that is no geometry is nowhere
 	}
 	if n.Intersects {
 		return n.Shape.Intersects(g), nil
@@ -34,7 +34,8 @@ func (n *GeoWithin) elem(v bson.Value, _ *Env) (bool, error) {
 
 func isWithin(op string) bool { return op == "$geoWithin" || op == "$within" || op == "$geoIntersects" }
 
-// parseGeoWithin parses $geoWithin and $geoIntersects, which stand alone.
+// parseGeoWithin parses $geoWithin and $geoIntersects, which allow no other operator
+// next to them.
 func parseGeoWithin(_ *parser, a argument) (Node, error) {
 	it := a.siblings.Iter()
 	it.Next()
@@ -48,7 +49,7 @@ func parseGeoWithin(_ *parser, a argument) (Node, error) {
 	var shape *geo.Geometry
 	for in := arg.Doc().Iter(); in.Next(); {
 		if in.Key == "$uniqueDocs" {
-			continue // without meaning since long
+			continue // obsolete and ignored
 		}
 		if shape != nil {
 			return nil, badValue("geo query has more than one geometry: %s", arg)

@@ -24,7 +24,7 @@ type Near struct {
 	GeoJSON bool
 }
 
-// Report turns a distance into what clients see of it.
+// Report turns a distance into the form that clients see.
 func (n *Near) Report(distance float64) float64 {
 	if n.Radians {
 		return distance / geo.EarthRadius
@@ -35,14 +35,14 @@ func (n *Near) Report(distance float64) float64 {
 func (n *GeoNear) kind() kind           { return kindGeoNear }
 func (n *GeoNear) text(b *bson.Builder) { b.Doc(n.Path, n.Spec) }
 
-// match is asked only about documents that an index has found before.
+// match is called only for documents that an index has found.
 func (n *GeoNear) match(subject, *Env) (bool, error) { return true, nil }
 
 // isNear reports whether op starts a search by distance, which takes all of the
 // conditions about its path.
 func isNear(op string) bool { return op == "$near" || op == "$nearSphere" || op == "$geoNear" }
 
-// parseNearBehind refuses a search by distance behind another operator, or with
+// parseNearBehind refuses a search by distance after another operator, or with
 // an argument that is no object.
 func parseNearBehind(_ *parser, a argument) (Node, error) {
 	return nil, badValue("near must be first in: %s", a.siblings)
@@ -100,7 +100,7 @@ func ParseNear(d bson.Doc) (*Near, error) {
 }
 
 // parseSiblings parses the form with the distances next to the operator. found is false
-// where the operator has no point there.
+// if the operator has no point there.
 func (n *Near) parseSiblings(d bson.Doc) (sphere, found bool, err error) {
 	for it := d.Iter(); it.Next(); {
 		v := it.Value

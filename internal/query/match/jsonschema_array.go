@@ -65,7 +65,7 @@ func (p *parser) arrayRules(s *schema, k keywords) error {
 
 func (p *parser) itemRules(s *schema, k keywords) error {
 	items, ok := k["items"]
-	from := -1 // additionalItems means something only beside a list
+	from := -1 // additionalItems means something only next to a list
 	switch {
 	case !ok:
 	case items.Type == bson.TypeDocument:

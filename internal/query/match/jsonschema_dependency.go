@@ -2,7 +2,7 @@ package match
 
 import "github.com/mayflydb/mayfly/internal/bson"
 
-// dependency says what an object must fulfil that has the field: other fields,
+// dependency says what must hold for an object that has the field: other fields,
 // or a schema.
 type dependency struct {
 	name   string

@@ -97,7 +97,7 @@ func textList(b *bson.Builder, name string, children []Node) {
 	b.Close()
 }
 
-// text moves the negation below the path, where the server prints it; what has
+// text moves the negation below the path, where the server prints it; a node that has
 // no path of its own becomes $nor.
 func (n *Not) text(b *bson.Builder) {
 	d := Serialize(n.Child)

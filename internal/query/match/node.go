@@ -27,16 +27,16 @@ type Leaf interface {
 	FieldPath() string
 }
 
-// And matches where all children do; without children it matches everything.
+// And matches if all children do; without children it matches everything.
 type And struct{ Children []Node }
 
-// Or matches where at least one child does.
+// Or matches if at least one child does.
 type Or struct{ Children []Node }
 
-// Nor matches where no child does.
+// Nor matches if no child does.
 type Nor struct{ Children []Node }
 
-// Not matches where its child does not ($not, $ne, $nin, $exists: false).
+// Not matches if its child does not ($not, $ne, $nin, $exists: false).
 type Not struct{ Child Node }
 
 // Op is the operator of a Compare.
@@ -59,7 +59,7 @@ type Compare struct {
 	Op    Op
 	Value bson.Value
 	Coll  bson.Collator // nil is the simple collation
-	name  [1]string     // backs parts, where the path has but one
+	name  [1]string     // backs parts if the path has only one
 }
 
 // In is {path: {$in: [...]}}: Values are sorted by bson.CompareWith and free of
@@ -138,7 +138,7 @@ type BitTest struct {
 // Always is $alwaysTrue and $alwaysFalse.
 type Always struct{ True bool }
 
-// Expr is {$expr: expression}: it matches where the expression is true.
+// Expr is {$expr: expression}: it matches if the expression is true.
 type Expr struct{ Expr expr.Expr }
 
 // JSONSchema is {$jsonSchema: Schema}.
@@ -163,7 +163,7 @@ type GeoWithin struct {
 	leaf
 	Intersects bool
 	Spec       bson.Value
-	Shape      *geo.Geometry // on the sphere where Intersects
+	Shape      *geo.Geometry // on the sphere if Intersects
 }
 
 // GeoNear is {path: {$near: …}} or {path: {$nearSphere: …}}, with the distances next to

@@ -3,7 +3,7 @@ package match
 import "github.com/mayflydb/mayfly/internal/bson"
 
 // Owned matches the documents that a shard owns, of a collection that has others, too. No
-// client writes it: the executor puts it behind the filter of a query, and explain shows it
+// client writes it: the executor appends it to the filter of a query, and explain shows it
 // as a stage of its own, SHARDING_FILTER.
 type Owned struct {
 	// Hides reports whether a document is another shard's.
@@ -14,7 +14,7 @@ func (n *Owned) kind() kind                                   { return kindOwned
 func (n *Owned) text(b *bson.Builder)                         { b.Bool("$_owned", true) }
 func (n *Owned) match(s subject, env *Env) (ok bool, _ error) { return !n.Hides(s.v.Doc()), nil }
 
-// AndOwned is the filter with an Owned behind all other conditions.
+// AndOwned is the filter with an Owned after all other conditions.
 func (f *Filter) AndOwned(hides func(doc bson.Doc) bool) *Filter {
 	g := *f
 	g.root = AndOf(f.root, &Owned{hides})

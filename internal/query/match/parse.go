@@ -23,7 +23,7 @@ const (
 	AllFeatures = FeatureText | FeatureNear | FeatureJavaScript | FeatureExpr | FeatureJSONSchema
 )
 
-// Options is what the meaning of a filter depends on apart from its text. A nil
+// Options is what the meaning of a filter depends on besides its text. A nil
 // *Options is the default.
 type Options struct {
 	// Collator orders strings in comparisons and $in; nil is the simple
@@ -36,7 +36,7 @@ type Options struct {
 }
 
 // Parse parses a filter. The errors are *mongoerr.Error with the server's codes and
-// messages. Errors of constant folding go to opts.Expr.Faults, where that is set.
+// messages. Errors of constant folding go to opts.Expr.Faults if that is set.
 func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
 	if f := point(filter, opts); f != nil {
 		return f, nil
@@ -66,7 +66,7 @@ func Parse(filter bson.Doc, opts *Options) (f *Filter, err error) {
 	return &Filter{root, filter, p.opts, p.hasExpr}, nil
 }
 
-// point parses {path: value}, the filter of most reads, where it means plain
+// point parses {path: value}, the filter of most reads, if it means plain
 // equality; nil for any other filter.
 func point(filter bson.Doc, opts *Options) *Filter {
 	it := filter.Iter()
@@ -159,7 +159,8 @@ func (p *parser) document(d bson.Doc, at level) (Node, error) {
 	return all, nil
 }
 
-// unknownTopLevel is the error for a name of no operator; it hints at what $ may have been meant for.
+// unknownTopLevel is the error for a name of no operator; it says what the $ may have
+// been meant for.
 func unknownTopLevel(name string) error {
 	if name == "$not" {
 		return badValue("unknown top level operator: $not. If you are trying to negate an entire expression, use $nor.")
@@ -223,7 +224,7 @@ func (p *parser) conditions(path string, d bson.Doc, at level) ([]Node, error) {
 	return nodes, nil
 }
 
-// argument is an operator about a path, where it stands.
+// argument is an operator on a path, and its place.
 type argument struct {
 	path     string
 	op       string

@@ -53,7 +53,7 @@ const (
 )
 
 // walker carries one path test through a document. A path that reaches an
-// array in its middle continues in each element that is a document, and, where
+// array in its middle continues in each element that is a document, and, if
 // the next name is a number, in the element at that place.
 type walker struct {
 	m      elemMatcher

@@ -49,8 +49,8 @@ func (n *Regex) elem(v bson.Value, env *Env) (bool, error) {
 	return false, nil
 }
 
-// matchText matches a text. What is not UTF-8 matches nothing; a match that
-// gave up is an error, where mongod says that there is none: no document is
+// matchText matches a text. Text that is not UTF-8 matches nothing; a match that
+// gave up is an error, while mongod says that there is none: no document is
 // left out, or removed under a $nor, because it takes too long.
 func (n *Regex) matchText(s string, env *Env) (bool, error) {
 	ok, err := n.prog.Match(s, env.check())

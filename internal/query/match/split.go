@@ -14,7 +14,7 @@ func Conjuncts(n Node) []Node {
 func AndOf(nodes ...Node) Node { return normalize(&And{nodes}) }
 
 // SplitBy splits the conjuncts of n into those that satisfy the condition and the rest:
-// what a stage lets pass in front of it and what must stay behind.
+// what may run before a stage and what must stay after it.
 func SplitBy(n Node, pass func(Node) bool) (passing, staying Node) {
 	var yes, no []Node
 	for _, c := range Conjuncts(n) {

@@ -1,7 +1,7 @@
 package match
 
 // checkStructure refuses trees in which an operator that an index must answer
-// stands where none can.
+// is in a place where none may be.
 func checkStructure(n Node) error {
 	var texts, nears int
 	visit(n, func(n Node) {
@@ -36,7 +36,7 @@ func checkStructure(n Node) error {
 }
 
 // checkNear refuses a search by distance that is no conjunct of a tree in normal
-// form, where an $or of one branch is the branch.
+// form, in which an $or of one branch is the branch.
 func checkNear(n Node) error {
 	nears := 0
 	visit(n, func(n Node) {

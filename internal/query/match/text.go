@@ -53,7 +53,7 @@ func textsIn(n Node) (all []*Text) {
 	return all
 }
 
-// match looks at a whole document anew, as a write does that has found it.
+// match examines a whole document again, as a write does after it has found it.
 func (n *Text) match(s subject, _ *Env) (bool, error) {
 	b := n.bound.Load()
 	if b == nil || s.v.Type != bson.TypeDocument {

@@ -34,7 +34,7 @@ func (s unorderedSet) has(v bson.Value) bool {
 	return have
 }
 
-// appendUnordered appends a key that two values share where they are equal but
+// appendUnordered appends a key that two values share if they are equal but
 // for the order of fields.
 func appendUnordered(dst []byte, v bson.Value) []byte {
 	return keystring.Append(dst, sortedFields(v), false, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// Where is {$where: Code}: it matches where the function returns true, called with the
+// Where is {$where: Code}: it matches if the function returns true, called with the
 // document as `this`.
 type Where struct {
 	Code     string
@@ -21,8 +21,8 @@ func (n *Where) match(s subject, env *Env) (bool, error) {
 	return n.session.Test(env.expr().Context(), n.function, s.v.Doc())
 }
 
-// parseWhere compiles the function. Where the server runs no JavaScript, it
-// answers as one does that was started so.
+// parseWhere compiles the function. If the server runs no JavaScript, it
+// answers as mongod does when JavaScript is disabled.
 func parseWhere(p *parser, name string, v bson.Value, at level) (Node, error) {
 	if err := p.topLevelOnly(name, FeatureJavaScript, at); err != nil {
 		return nil, err

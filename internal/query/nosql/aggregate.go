@@ -79,7 +79,7 @@ func (t *total) add(v bson.Value) {
 }
 
 // aggregates are the functions that make one value of many. SUM and AVG are
-// undefined as soon as a defined value is no number, MIN and MAX where one is
+// undefined as soon as a defined value is no number, MIN and MAX if one is
 // an array or an object.
 var aggregates = map[string]func(*total) bson.Value{
 	"COUNT":   func(t *total) bson.Value { return bson.Int(t.count) },

@@ -44,7 +44,7 @@ func init() {
 }
 
 // registerNumbers registers a function of an array of numbers, which is
-// undefined where one of the elements is none.
+// undefined if one of the elements is none.
 func registerNumbers(name string, f func(fs []float64) (float64, bool)) {
 	registerPure(name, 1, 1, func(args []bson.Value) bson.Value {
 		if args[0].Type != bson.TypeArray {
@@ -66,7 +66,7 @@ func registerNumbers(name string, f func(fs []float64) (float64, bool)) {
 }
 
 // extreme is the least element of an array, or with sign 1 the greatest;
-// undefined where one is an array or an object.
+// undefined if one is an array or an object.
 func extreme(v bson.Value, sign int) bson.Value {
 	if v.Type != bson.TypeArray {
 		return bson.Value{}

@@ -86,7 +86,7 @@ func covers(v, part bson.Value) bool {
 }
 
 // containsEach reports whether an array has one of some values, or with one false
-// all of them; undefined where only an undefined one could tell.
+// all of them; undefined if only an undefined one could tell.
 func containsEach(args []bson.Value, one bool) bson.Value {
 	if args[0].Type != bson.TypeArray {
 		return bson.Value{}
@@ -140,7 +140,7 @@ func arrayConcat(_ *env, args []bson.Value) (bson.Value, error) {
 	return bson.Array(vs...), nil
 }
 
-// arraySlice takes a start, from the end where it is negative, and a length.
+// arraySlice takes a start, from the end if it is negative, and a length.
 func arraySlice(args []bson.Value) bson.Value {
 	from, ok := truncated(args[1])
 	if args[0].Type != bson.TypeArray || !ok {

@@ -11,7 +11,7 @@ type expression interface {
 type selection struct {
 	distinct bool
 	top      expression // or nil
-	star     token      // the *, where it is one
+	star     token      // the *, if it is one
 	isStar   bool
 	value    expression // of SELECT VALUE, or nil
 	fields   []outputField
@@ -41,7 +41,7 @@ type sortKey struct {
 	at         token
 }
 
-// collection is one source of FROM or JOIN: what it ranges over, and under
+// collection is one source of FROM or JOIN: what it iterates over, and under
 // which alias.
 type collection struct {
 	alias string

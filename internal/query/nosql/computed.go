@@ -7,7 +7,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 type Computed map[string]*Query
 
 // computed is a computed property of the item that an alias stands for: its
-// stored property of that name, where it has one.
+// stored property of that name, if it has one.
 type computed struct {
 	of    *property
 	query *Query

@@ -190,7 +190,7 @@ func dateDiff(args []bson.Value) bson.Value {
 		length := int64(u.length / time.Second)
 		return bson.Int(floorDiv(b.Unix(), length) - floorDiv(a.Unix(), length))
 	}
-	// Units below the second: the whole seconds and what is left, apart.
+	// Units below the second: the whole seconds and the rest, separately.
 	per := int64(time.Second / u.length)
 	return bson.Int((b.Unix()-a.Unix())*per + int64(b.Nanosecond())/int64(u.length) - int64(a.Nanosecond())/int64(u.length))
 }
@@ -232,7 +232,7 @@ func datePart(args []bson.Value) bson.Value {
 }
 
 // dateBin rounds down to a multiple of a unit counted from an origin, 1970
-// where none is given.
+// if none is given.
 func dateBin(args []bson.Value) bson.Value {
 	t, ok1 := instant(args[0])
 	u, ok2 := unitOf(args[1])

@@ -5,7 +5,7 @@
 // and a Query that runs over a stream of items (run.go).
 // A scalar expression has a value or is undefined, which here is
 // bson.Missing: a missing property, a comparison of two types, a function of
-// the wrong type. Undefined never passes a filter, and leaves no trace in what
+// the wrong type. Undefined never passes a filter, and is left out of what
 // it would be part of.
 //
 // Numbers are doubles, except for stored whole numbers, which a projection returns
@@ -16,7 +16,7 @@
 //   - bounded: the text, its nesting, the rows of a join and what is grouped or
 //     sorted in memory have bounds (limits.go).
 //   - superset: Filter (filter.go) passes every item that the query selects from, so that
-//     an index may be asked first.
+//     an index may be used first.
 //
 // Start reading at query.go, then run.go.
 package nosql

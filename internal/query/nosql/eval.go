@@ -10,7 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/pcre"
 )
 
-// env is what expressions are evaluated in.
+// env is the environment of an evaluation.
 type env struct {
 	slots  []bson.Value // of aliases
 	params map[string]bson.Value

@@ -47,8 +47,8 @@ type translator struct {
 // maxFilterDepth bounds how deep AND and OR nest in a filter.
 const maxFilterDepth = 16
 
-// filter makes a filter of an expression, or nil if it cannot: of AND what
-// it can, of OR all or nothing.
+// filter makes a filter of an expression, or nil if it cannot: of AND the
+// operands that it can translate, of OR all or nothing.
 func (t *translator) filter(e expression, depth int) bson.Doc {
 	l, ok := e.(*logical)
 	if !ok {
@@ -236,7 +236,7 @@ func (t *translator) call(e *call) bson.Doc {
 }
 
 // value is a constant or parameter that both languages compare alike: not
-// null, which MongoDB takes for missing too, and no array or object, whose
+// null, which for MongoDB means missing, too, and no array or object, whose
 // order of fields counts there.
 func (q *Query) value(e expression) (bson.Value, bool) {
 	var v bson.Value

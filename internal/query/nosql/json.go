@@ -200,7 +200,7 @@ func (r *jsonReader) object(b *bson.Builder) error {
 // maxCompared is how many names of an object are compared one by one.
 const maxCompared = 64
 
-// objectTwice is object where a name may come twice: the last value counts, in
+// objectTwice is object in which a name may come twice: the last value counts, in
 // the first one's place.
 func (r *jsonReader) objectTwice(b *bson.Builder) error {
 	var names []string
@@ -253,7 +253,7 @@ func (r *jsonReader) fields(f func(name string) error) error {
 	}
 }
 
-// quoted reads a string behind its first quote: a part of the text itself where
+// quoted reads a string after its first quote: a part of the text itself if
 // nothing in it is escaped.
 func (r *jsonReader) quoted() (string, error) {
 	from := r.at

@@ -21,7 +21,7 @@ func (e *like) eval(env *env) (bson.Value, error) {
 	return bson.Bool(wildcards(parseLike([]rune(p.Str()), e.escape), []rune(v.Str()))), nil
 }
 
-// likePart matches one character, or where many is set any number of them.
+// likePart matches one character, or any number of them if many is set.
 type likePart struct {
 	many, any bool
 	set       []rune // ranges as pairs
@@ -89,7 +89,7 @@ func (l *likePart) matches(r rune) bool {
 	return l.negated
 }
 
-// wildcards matches greedily and comes back to the last % only: linear in
+// wildcards matches greedily and backtracks to the last % only: linear in
 // memory, and at worst length times parts in time.
 func wildcards(parts []likePart, s []rune) bool {
 	p, i, star, mark := 0, 0, -1, 0

@@ -74,7 +74,7 @@ func init() {
 	})
 }
 
-// divide guards what integers cannot do.
+// divide guards against division of integers by zero and overflow.
 func divide(a, b int64, f func() int64) (int64, bool) {
 	if b == 0 || a == math.MinInt64 && b == -1 {
 		return 0, false
@@ -96,7 +96,7 @@ func logarithm(args []bson.Value) bson.Value {
 	return finite(x)
 }
 
-// round rounds half away from zero, to decimal places where a second argument
+// round rounds half away from zero, to decimal places if a second argument
 // says how many.
 func round(args []bson.Value) bson.Value {
 	if !args[0].IsNumber() {
@@ -117,7 +117,7 @@ func round(args []bson.Value) bson.Value {
 	return args[0]
 }
 
-// numberBin rounds down to a multiple of the bin's size, 1 where none is given.
+// numberBin rounds down to a multiple of the bin's size, 1 if none is given.
 func numberBin(args []bson.Value) bson.Value {
 	size := 1.0
 	if len(args) == 2 {

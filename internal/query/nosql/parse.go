@@ -3,7 +3,7 @@ package nosql
 import "strings"
 
 // parser turns tokens into a tree, and resolves names on the way: aliases are
-// declared in FROM, which is parsed before what uses them.
+// declared in FROM, which is parsed before its uses.
 type parser struct {
 	tokens []token
 	at     int
@@ -272,7 +272,7 @@ func (p *parser) orderBy(s *selection) error {
 	}
 }
 
-// check holds what clauses ask of each other.
+// check checks what clauses require of each other.
 func (s *selection) check() error {
 	if !s.groups {
 		return nil

@@ -41,7 +41,7 @@ var levels = [][]string{
 	{"??"}, {"OR"}, {"AND"}, nil, {"|"}, {"^"}, {"&"}, {"<<", ">>", ">>>"}, {"||"}, {"+", "-"}, {"*", "/", "%"},
 }
 
-// comparison is the level at which NOT, IN, BETWEEN, LIKE and = stand.
+// comparison is the level of NOT, IN, BETWEEN, LIKE and =.
 const comparisonLevel = 3
 
 func (p *parser) binary(level int) (expression, error) {
@@ -288,7 +288,7 @@ func (p *parser) objectLiteral() (expression, error) {
 	}
 }
 
-// named parses what begins with a name: a literal, a subquery, a call, an
+// named parses an expression that begins with a name: a literal, a subquery, a call, an
 // alias.
 func (p *parser) named() (expression, error) {
 	t := p.next()

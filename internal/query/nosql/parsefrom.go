@@ -40,7 +40,7 @@ func (p *parser) from(s *selection, container bool) error {
 }
 
 // source parses `x IN path`, `path AS x`, `path x`, or `(subquery) AS x`. The
-// container is named by ROOT, or where container is set by any name.
+// container is named by ROOT, or by any name if container is set.
 func (p *parser) source(container bool) (*collection, error) {
 	c := &collection{at: p.peek()}
 	if t := p.peek(); t.kind == tokName && p.tokens[p.at+1].is("IN") {

@@ -36,7 +36,7 @@ func (p *progress) nextRow(number int64) {
 // in the order of these numbers. n is not 0.
 func (run *Run) Number(n int64) { run.env.number = n }
 
-// Behind makes the run deliver only the rows behind a place. given is how many were
+// Behind makes the run deliver only the rows after a place. given is how many were
 // delivered up to there, which OFFSET, LIMIT and TOP have counted already. REQUIRES:
 // the query has no groups, and its Shape is not Staged.
 func (run *Run) Behind(p RowPlace, given int64) {

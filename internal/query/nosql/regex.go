@@ -26,7 +26,7 @@ func init() {
 }
 
 // registerRegex registers a function of a text, a pattern and modifiers, which
-// is undefined where one of them is no string.
+// is undefined if one of them is no string.
 func registerRegex(name string, min, max int, f func(re *pcre.Regexp, args []bson.Value) (bson.Value, error)) {
 	register(name, min, max, func(env *env, args []bson.Value) (bson.Value, error) {
 		if !allText(args[:min]) || len(args) > 2 && !isText(args[2]) {
@@ -107,7 +107,7 @@ func regexGroup(re *pcre.Regexp, args []bson.Value) (int, bool) {
 	return int(n), ok && n >= 0 && n <= int64(re.Groups())
 }
 
-// regexExtract is the first match, or a group of it; undefined where there is
+// regexExtract is the first match, or a group of it; undefined if there is
 // none.
 func regexExtract(re *pcre.Regexp, args []bson.Value) (bson.Value, error) {
 	group, ok := regexGroup(re, args)

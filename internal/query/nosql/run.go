@@ -132,7 +132,7 @@ type sortedRow struct {
 	row bson.Value
 }
 
-// add takes the row whose aliases are set; false says that no more is needed.
+// add takes the row of the current aliases; false means that no more is needed.
 func (r *runner) add() (bool, error) {
 	if err := r.prepare(); err != nil || r.full {
 		return false, err
@@ -274,7 +274,7 @@ func (r *runner) sort() error {
 	return r.keep(len(v.Data) + 48*len(row.Keys))
 }
 
-// output hands a row on, if it is not a duplicate, behind what came before the
+// output hands a row on, if it is not a duplicate, after what came before the
 // run, and within OFFSET and LIMIT.
 func (r *runner) output(v bson.Value, at RowPlace) (bool, error) {
 	if v.IsMissing() {
@@ -312,7 +312,7 @@ func (r *runner) output(v bson.Value, at RowPlace) (bool, error) {
 	return !r.full, nil
 }
 
-// finish hands on what had to wait for the last row.
+// finish returns the rows that had to wait for the last one.
 func (r *runner) finish() (bool, error) {
 	if err := r.prepare(); err != nil || r.full {
 		return false, err

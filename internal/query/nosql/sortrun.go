@@ -18,7 +18,7 @@ type sortRun struct {
 }
 
 // InOrder says that the items are given in the order of the first key of ORDER BY, and
-// those with equal keys in the order of the feed or, where the key is descending, in
+// those with equal keys in the order of the feed or, if the key is descending, in
 // its reverse. REQUIRES: the query orders, has no groups, and its Shape is not Staged.
 func (run *Run) InOrder() {
 	s := run.chain[0].s

@@ -40,7 +40,7 @@ func init() {
 	registerShapes("ST_WITHIN", func(_, _ bson.Value, x, y *geo.Geometry) bson.Value { return bson.Bool(y.Contains(x)) })
 }
 
-// invalidity says why a value is no valid shape, in the service's words where
+// invalidity says why a value is no valid shape, in the service's words if
 // its pages have them.
 func invalidity(v bson.Value, err error) string {
 	if v.Type != bson.TypeDocument {
@@ -97,7 +97,7 @@ func openRing(rings bson.Value) int {
 }
 
 // registerShapes registers a function of two GeoJSON objects, which is
-// undefined where one of them is none.
+// undefined if one of them is none.
 func registerShapes(name string, f func(a, b bson.Value, x, y *geo.Geometry) bson.Value) {
 	registerPure(name, 2, 2, func(args []bson.Value) bson.Value {
 		x, err1 := shape(args[0])
@@ -125,7 +125,7 @@ func shape(v bson.Value) (*geo.Geometry, error) {
 }
 
 // distance is the shortest way between two shapes on the ellipsoid of WGS 84, in
-// metres: where they do not meet, it leads from a corner of one of them.
+// metres: if they do not meet, it leads from a corner of one of them.
 func distance(a, b bson.Value, x, y *geo.Geometry) float64 {
 	if x.Intersects(y) {
 		return 0
@@ -161,7 +161,7 @@ func eachCorner(v bson.Value, f func(geo.Point)) {
 	}
 }
 
-// area is what a valid shape covers, in square metres; 0 for points and lines.
+// area is the area of a valid shape, in square metres; 0 for points and lines.
 func area(d bson.Doc) float64 {
 	coordinates := d.Lookup("coordinates")
 	switch d.Lookup("type").Str() {

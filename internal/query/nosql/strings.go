@@ -109,7 +109,7 @@ func indexOf(args []bson.Value) bson.Value {
 	return bson.Int(from + int64(len([]rune(rest[:at]))))
 }
 
-// substring takes a start and a length in characters; what lies outside is
+// substring takes a start and a length in characters; what is outside is
 // left away.
 func substring(args []bson.Value) bson.Value {
 	from, ok1 := truncated(args[1])

@@ -192,7 +192,7 @@ func stringToken(text string, i int) (token, error) {
 	return token{}, errorAt(codeToken, bad, "Syntax error, invalid string literal token '%s'.", bad.text)
 }
 
-// unicodeEscape reads \u and four hexadecimal digits, twice where they are a
+// unicodeEscape reads \u and four hexadecimal digits, twice if they are a
 // pair; n is 0 if it is malformed.
 func unicodeEscape(s string) (r rune, n int) {
 	hi, ok := hex4(s)

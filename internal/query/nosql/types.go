@@ -137,7 +137,7 @@ func AppendJSONDocument(dst []byte, d bson.Doc) []byte {
 }
 
 // appendDouble writes a number in the fewest digits that tell it apart, with an
-// exponent where JavaScript has one.
+// exponent if JavaScript has one.
 func appendDouble(dst []byte, f float64) []byte {
 	switch {
 	case math.IsNaN(f):
@@ -159,7 +159,7 @@ func appendDouble(dst []byte, f float64) []byte {
 	return dst
 }
 
-// AppendJSONText appends a string in quotes, with escapes where JSON wants them.
+// AppendJSONText appends a string in quotes, with escapes where JSON requires them.
 func AppendJSONText(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')

@@ -9,7 +9,7 @@ import (
 
 func text(s string) bson.Value { return bson.String(s) }
 
-// number is f as a whole number where it is one that a double holds exactly,
+// number is f as a whole number if it is one that a double holds exactly,
 // so that it prints as JSON has it.
 func number(f float64) bson.Value {
 	if f == math.Trunc(f) && math.Abs(f) < 1<<53 && !(f == 0 && math.Signbit(f)) {
@@ -22,7 +22,7 @@ func isText(v bson.Value) bool { return v.Type == bson.TypeString }
 
 func isTrue(v bson.Value) bool { return v.Type == bson.TypeBool && v.Bool() }
 
-// finite makes undefined of what JSON has no number for.
+// finite returns undefined for values that JSON has no number for.
 func finite(f float64) bson.Value {
 	if math.IsNaN(f) || math.IsInf(f, 0) {
 		return bson.Value{}

@@ -15,7 +15,7 @@ const maxNamespace = 255
 type Out struct {
 	Into Namespace
 	// Timeseries are the options of the time-series collection to make, Missing
-	// where it is an ordinary one.
+	// if it is an ordinary one.
 	Timeseries bson.Value
 }
 

@@ -12,7 +12,7 @@ const sortMemLimit = 100 << 20
 // Counters writes the execution counters of a node into b, or nothing where
 // only the plan is explained. It is called twice for each node: with
 // specific false if the counters that all stages have belong, and with
-// specific true where the stage's own do.
+// specific true if the stage's own do.
 type Counters func(n Node, b *bson.Builder, specific bool)
 
 // MaxExplain is how large a plan that Explain prints is, in bytes, before stages

@@ -75,7 +75,7 @@ func (n *node) append(f *field) {
 }
 
 // child returns the node at a name, making it if there is none, or nil
-// where the name has a leaf.
+// if the name has a leaf.
 func (n *node) child(name string) *node {
 	if i := n.find(name); i >= 0 {
 		return n.fields[i].sub

@@ -17,7 +17,7 @@ type Generator struct {
 	meta    func(name string) bson.Value
 	cursors []cursor
 	scratch []byte
-	best    []bson.Value // what scratch is made of
+	best    []bson.Value // the values that scratch is encoded from
 }
 
 // NewGenerator prepares keys for p, strings ordered by coll. meta answers for
@@ -30,7 +30,7 @@ func NewGenerator(p Pattern, coll bson.Collator, meta func(string) bson.Value) *
 type cursor struct {
 	at   bson.Value
 	rest []string
-	done bool // at is the value, even where it is an array
+	done bool // at is the value, even if it is an array
 }
 
 func (c cursor) atArray() bool { return c.at.Type == bson.TypeArray && !c.done }
@@ -93,7 +93,7 @@ func (g *Generator) begin(doc bson.Doc) {
 	}
 }
 
-// advance walks every cursor until its path ends or an array stands in the
+// advance walks every cursor until its path ends or an array is in the
 // way, and returns the index of a cursor in front of an array, or -1.
 func (g *Generator) advance(cs []cursor) int {
 	array := -1

@@ -22,7 +22,7 @@ const (
 // Options is the context of an update. A nil *Options is the default.
 type Options struct {
 	// ArrayFilters are the filters of the identifiers in $[identifier]; nil
-	// where the statement has no arrayFilters.
+	// if the statement has no arrayFilters.
 	ArrayFilters []bson.Doc
 	// Constants is `c`: variables for a pipeline; nil if the statement has
 	// none.
@@ -87,7 +87,7 @@ func (u *Update) Kind() Kind { return u.kind }
 func (u *Update) NeedsArrayIndex() bool { return u.modifiers != nil && u.modifiers.positional }
 
 // Apply returns the document that the update makes of doc. changed is false
-// where the result is the same, byte by byte; newDoc is then doc itself. Else
+// if the result is the same, byte by byte; newDoc is then doc itself. Else
 // newDoc is in ctx.Memory, or has memory of its own. The error is *mongoerr.Error: 66 if _id
 // would change, 17419 or 10334 if the result is too large.
 func (u *Update) Apply(doc bson.Doc, ctx *Context) (newDoc bson.Doc, changed bool, err error) {

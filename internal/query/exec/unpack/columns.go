@@ -12,7 +12,7 @@ import (
 )
 
 // NextColumnBatch returns a bucket or the open measurements of a source, or a document
-// where there is nothing to return whole; neither at the end. row is memory for a row.
+// if there is nothing to return whole; neither at the end. row is memory for a row.
 func (s *Unpack) NextColumnBatch(ctx context.Context, row *stage.Row) (pipeline.ColumnBatch, bson.Doc, error) {
 	for works := 0; ; works++ {
 		if works%stage.CtxEvery == stage.CtxEvery-1 && ctx.Err() != nil {
