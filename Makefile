@@ -55,7 +55,7 @@ sim: ## members of a replica set in virtual time, their disks, network and clock
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
 
 .PHONY: test-cluster
-test-cluster: build ## a cluster whose donor, recipient and config primary are killed at every step of a move
+test-cluster: build ## a cluster whose parts are killed at every step of a move and of DDL
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run TestKill -cluster.long
 
 .PHONY: fuzz
