@@ -194,6 +194,7 @@ func (s *Server) connect(o *options.ClientOptions) *mongo.Client {
 }
 
 // Kill ends the process as a power cut would: no signal handler runs.
+// Run starts it again.
 func (s *Server) Kill() {
 	if s.cmd == nil || s.cmd.Process == nil {
 		return
