@@ -94,7 +94,7 @@ func (k *ShardKey) boundable(i int, v bson.Value) bool {
 	return i != k.Hashed && !HasOperator(v)
 }
 
-// Add appends the value of the next field; who has added all trims the type bits.
+// Add appends the value of the next field; the caller trims the type bits when all are added.
 func (b *ShardBound) Add(v bson.Value) {
 	b.Key = keystring.Append(b.Key, v, false, nil)
 	b.TypeBits = keystring.AppendTypeBits(b.TypeBits, v)

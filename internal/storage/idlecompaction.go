@@ -37,14 +37,14 @@ type idleCompactor struct {
 	e         *Engine
 	written   atomic.Int64 // bytes of all units
 	compacted atomic.Int64 // of those, at the last decision whether to compact
-	armed     atomic.Bool  // the timer runs, or look does
+	armed     atomic.Bool  // the timer runs, or compactIdle does
 
 	mu    sync.Mutex
 	timer *time.Timer
 	seen  int64 // written, when the timer was set
 	over  bool  // the engine closes
 
-	fresh bool // the store was opened since the last check; look's
+	fresh bool // the store was opened since the last check; compactIdle's
 
 	pauses atomic.Int64
 	step   chan struct{} // capacity 1: full while idle compaction writes tables
@@ -75,7 +75,7 @@ func (s *idleCompactor) wrote(n int) {
 	}
 }
 
-// arm schedules look. REQUIRES: armed is the caller's.
+// arm schedules compactIdle. REQUIRES: armed is the caller's.
 func (s *idleCompactor) arm() {
 	invariant.Check(s.armed.Load(), "storage: the idleCompactor is armed")
 	s.mu.Lock()
@@ -84,14 +84,14 @@ func (s *idleCompactor) arm() {
 	switch {
 	case s.over:
 	case s.timer == nil:
-		s.timer = time.AfterFunc(idleAfter, s.look)
+		s.timer = time.AfterFunc(idleAfter, s.compactIdle)
 	default:
 		s.timer.Reset(idleAfter)
 	}
 }
 
-// look compacts if there were no writes, and otherwise checks again later.
-func (s *idleCompactor) look() {
+// compactIdle compacts if there were no writes, and otherwise checks again later.
+func (s *idleCompactor) compactIdle() {
 	s.mu.Lock()
 	if s.over {
 		s.mu.Unlock()

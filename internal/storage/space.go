@@ -52,14 +52,14 @@ func newSpace(fs vfs.FS, dir string, floor int64, log logger) *space {
 // admit accounts for n bytes of a unit, or refuses with 14031. A unit that only
 // deletes may go below the floor.
 func (s *space) admit(n int, deletes bool) error {
-	s.look(spaceInterval)
+	s.measure(spaceInterval)
 	need := int64(n) * spaceWriteFactor
 	for range 2 {
 		if left := s.headroom.Add(-need); !s.full.Load() && (left >= 0 || deletes) {
 			return nil
 		}
 		s.headroom.Add(need)
-		s.look(spaceDoubt)
+		s.measure(spaceDoubt)
 	}
 	s.tellRefusal()
 	return mongoerr.New(mongoerr.OutOfDiskSpace,
@@ -74,8 +74,8 @@ func (s *space) tellRefusal() {
 	}
 }
 
-// look measures the free space, if the last measurement is older than age.
-func (s *space) look(age time.Duration) {
+// measure measures the free space, if the last measurement is older than age.
+func (s *space) measure(age time.Duration) {
 	if time.Now().UnixNano()-s.measuredAt.Load() <= int64(age) {
 		return
 	}

@@ -24,7 +24,7 @@ func TestALookIsFreshWhenItIsOver(t *testing.T) {
 	var s *space
 	s = newSpace(measuredDisk{NewMemFS(), func() {
 		if looks++; s.measuredAt.Load() != 0 {
-			t.Error("the look counts before it has found anything")
+			t.Error("the measurement counts before it has found anything")
 		}
 	}}, "data", 1<<20, logger{&Engine{opts: Options{}.withDefaults()}})
 	if err := s.admit(100, false); err != nil || looks != 1 {

@@ -47,7 +47,7 @@ type views struct {
 	timer   *time.Timer
 	over    bool // the engine closes
 
-	closing sync.WaitGroup // of the view that look releases
+	closing sync.WaitGroup // of the view that releaseUnused releases
 }
 
 // acquire returns a view of the latest state for one more reader.
@@ -65,7 +65,7 @@ func (vs *views) acquire(e *Engine) *view {
 	if v.current {
 		vs.current = v
 		if vs.timer == nil {
-			vs.timer = time.AfterFunc(viewKept, vs.look)
+			vs.timer = time.AfterFunc(viewKept, vs.releaseUnused)
 		} else if old == nil {
 			vs.timer.Reset(viewKept)
 		}
@@ -100,8 +100,8 @@ func (vs *views) release(v *view) error {
 	return nil
 }
 
-// look releases a current view that was not acquired since the last run.
-func (vs *views) look() {
+// releaseUnused releases a current view that was not acquired since the last run.
+func (vs *views) releaseUnused() {
 	vs.mu.Lock()
 	v := vs.current
 	if v != nil && v.used {
@@ -145,7 +145,7 @@ func (vs *views) stop() error {
 	vs.current = nil
 	unused := v.replaced()
 	vs.mu.Unlock()
-	// A look that has begun ends before the store closes.
+	// A release that has begun ends before the store closes.
 	vs.closing.Wait()
 	if unused {
 		return v.close()
