@@ -49,9 +49,6 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	if c != nil && c.IsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
 	}
-	if err := uniqueOverShards(c, specs); err != nil {
-		return err
-	}
 	dry, err := takeDryRun(specs)
 	if err != nil {
 		return err

@@ -50,21 +50,3 @@ func keepShardKey(c *catalog.Collection, dropped []*catalog.Index, all bool) ([]
 	}
 	return nil, mongoerr.New(mongoerr.CannotDropShardKeyIndex, "Cannot drop the only compatible index for this collection's shard key")
 }
-
-// uniqueOverShards checks that unique indexes of a sharded collection are unique over all
-// shards: they begin with the fields of the shard key, or with _id. Error 67.
-func uniqueOverShards(c *catalog.Collection, specs []bson.Doc) error {
-	if c == nil || c.Sharding() == nil {
-		return nil
-	}
-	key := shard.NewKey(c.Sharding().Key)
-	for _, spec := range specs {
-		if !spec.Lookup("unique").Truthy() && !spec.Lookup("prepareUnique").Truthy() {
-			continue
-		}
-		if index := spec.Lookup("key").Doc(); !key.AllowsUnique(index) {
-			return mongoerr.New(mongoerr.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %s", index, key)
-		}
-	}
-	return nil
-}

@@ -306,6 +306,28 @@ func TestUnshardCollection(t *testing.T) {
 	t.Log(n)
 }
 
+// TestIndexesRefused: an index that one shard cannot build is on none of them, and the
+// command ends with that shard's error.
+func TestIndexesRefused(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: 1}}`)
+	c.do("admin", `{split: "app.c", middle: {x: 10}}`)
+	c.do("admin", `{moveChunk: "app.c", find: {x: 10}, to: "s1"}`)
+	c.do("app", `{insert: "c", documents: [{_id: 1, x: 1, y: 1}, {_id: 2, x: 20, y: 1}, {_id: 3, x: 20, y: 1}]}`)
+	if _, err := c.try("app", `{createIndexes: "c", indexes: [{key: {x: 1, y: 1}, name: "xy", unique: true}, {key: {y: 1}, name: "y"}]}`); !mongoerr.Is(err, mongoerr.DuplicateKey) {
+		t.Errorf("an index that is not unique on one shard: %v", err)
+	}
+	if _, err := c.try("app", `{createIndexes: "c", indexes: [{key: {y: 1}, name: "y", unique: true}]}`); !mongoerr.Is(err, mongoerr.CannotCreateIndex) {
+		t.Errorf("an index that is not unique over all shards: %v", err)
+	}
+	for _, shard := range []string{"s0", "s1"} {
+		if got := c.on(shard, "app", `{listIndexes: "c"}`).String(); strings.Contains(got, `"xy"`) || strings.Contains(got, `"y"`) {
+			t.Errorf("%s has %s", shard, got)
+		}
+	}
+}
+
 // TestAnalyzeShardKey: what is said of keys is what the documents of all shards have.
 func TestAnalyzeShardKey(t *testing.T) {
 	c := newCluster(t, 2)

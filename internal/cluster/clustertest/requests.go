@@ -365,10 +365,21 @@ func (r *request) refine() error {
 	return err
 }
 
+// drop drops the indexes with these names that are there.
+func (c *Collection) drop(names bson.Value) {
+	for n := range names.Doc().Values() {
+		c.Indexes = slices.DeleteFunc(c.Indexes, func(have string) bool { return have == n.Str() })
+	}
+}
+
 func (r *request) indexes() error {
 	c, err := r.collection()
 	if err != nil {
 		return err
+	}
+	if drop := r.body.Lookup("drop"); drop.Type == bson.TypeArray {
+		r.s.change(r.ns, func(c *Collection) { c.drop(drop) })
+		return nil
 	}
 	command := r.body.Lookup("command").Doc()
 	name, _ := command.First()
@@ -382,9 +393,7 @@ func (r *request) indexes() error {
 				}
 			}
 		case "dropIndexes":
-			for n := range command.Lookup("index").Doc().Values() {
-				c.Indexes = slices.DeleteFunc(c.Indexes, func(have string) bool { return have == n.Str() })
-			}
+			c.drop(command.Lookup("index"))
 		}
 	})
 	r.reply.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(len(r.s.Collections[r.ns].Indexes)))

@@ -99,7 +99,7 @@ func (d *driver) send(m step.Send, again bool) {
 		if pause > 0 {
 			d.s.sleep(d.ctx, pause)
 		}
-		e := step.Event{Kind: step.Answered, Seq: m.Seq}
+		e := step.Event{Kind: step.Answered, Phase: o.Phase, Seq: m.Seq}
 		e.Reply, e.Err = d.ask(&o, m, got)
 		if e.Err != nil && !noAnswer(e.Err) && o.Phase != step.Trying {
 			d.s.Log.ErrorContext(d.ctx, "A shard rejects a request that must succeed", "id", 9000602, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())

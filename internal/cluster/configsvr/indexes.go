@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // indexes runs createIndexes, dropIndexes or collMod on all shards of a sharded
@@ -25,8 +26,12 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	asked := op.Args.Doc("command")
 	var owners []string
 	var before map[string][]string
+	name, _ := asked.First()
 	if err := s.read(func() error {
 		c, err := s.tracked(ns)
+		if err == nil && name == "createIndexes" {
+			err = uniqueOverShards(&c, asked)
+		}
 		if err == nil {
 			owners, err = s.owners(&c)
 		}
@@ -34,7 +39,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	}); err != nil {
 		return err
 	}
-	if name, _ := asked.First(); name == "createIndexes" {
+	if name == "createIndexes" {
 		if before, err = s.indexesOn(ctx, ns, owners); err != nil {
 			return err
 		}
@@ -74,6 +79,24 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		b.Close()
 	}
 	b.Close()
+	return nil
+}
+
+// uniqueOverShards checks that unique indexes of a sharded collection are unique over all
+// shards: they begin with the fields of the shard key, or with _id. Error 67.
+func uniqueOverShards(c *collectionDoc, asked bson.Doc) error {
+	indexes := asked.Lookup("indexes")
+	if c.Unsplittable || indexes.Type != bson.TypeArray {
+		return nil
+	}
+	for v := range indexes.Doc().Values() {
+		if v.Type != bson.TypeDocument || !v.Doc().Lookup("unique").Truthy() && !v.Doc().Lookup("prepareUnique").Truthy() {
+			continue
+		}
+		if key := v.Doc().Lookup("key"); key.Type == bson.TypeDocument && !c.Key.AllowsUnique(key.Doc()) {
+			return mongoerr.New(mongoerr.CannotCreateIndex, "cannot create unique index over %s with shard key pattern %s", key.Doc(), c.Key)
+		}
+	}
 	return nil
 }
 

@@ -2,6 +2,7 @@ package shardsvr
 
 import (
 	"context"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -296,8 +297,13 @@ func (r *request) rename(ctx context.Context) error {
 	return err
 }
 
-// indexes answers {_shardsvrIndexes: ns, command} with the reply of the command.
+// indexes answers {_shardsvrIndexes: ns, command} with the reply of the command;
+// {…, drop: [name, …]}, which undoes a createIndexes, drops those of the indexes that are
+// there.
 func (r *request) indexes(ctx context.Context) error {
+	if drop := r.body.Lookup("drop"); drop.Type == bson.TypeArray {
+		return r.dropIndexes(ctx, drop)
+	}
 	v := r.body.Lookup("command")
 	if v.Type != bson.TypeDocument {
 		return mongoerr.New(mongoerr.BadValue, "the request needs a command: %s", r.body)
@@ -317,4 +323,19 @@ func (r *request) indexes(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func (r *request) dropIndexes(ctx context.Context, names bson.Value) error {
+	_, err := r.s.cat.DropIndexes(ctx, r.ns, func(c *catalog.Collection) (picked []*catalog.Index, err error) {
+		for name := range names.Doc().Values() {
+			if ix := c.Index(name.Str()); ix != nil && !slices.Contains(picked, ix) {
+				picked = append(picked, ix)
+			}
+		}
+		return picked, nil
+	})
+	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return nil
+	}
+	return err
 }

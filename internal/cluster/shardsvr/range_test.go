@@ -179,10 +179,6 @@ func TestSplitPoints(t *testing.T) {
 	if got := m.ask("d", `{listIndexes: "c"}`).String(); !strings.Contains(got, "k_n") {
 		t.Errorf("all other indexes went, and %s is left", got)
 	}
-	if _, err := m.try("d", `{createIndexes: "c", indexes: [{key: {n: 1}, name: "n", unique: true}]}`); !mongoerr.Is(err, mongoerr.CannotCreateIndex) {
-		t.Errorf("a unique index that does not begin with the shard key: %v", err)
-	}
-	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1, n: 1}, name: "kn", unique: true}]}`)
 }
 
 // TestSplitPointsOfRecords: a collection that is laid out by a hash is cut at the same points

@@ -176,7 +176,7 @@ func (w *world) free() (next []*world) {
 			continue
 		}
 		n.sent[i].done = true
-		n.act(m.run, step.Event{Kind: step.Answered, Seq: m.fence.Seq, Reply: reply, Err: err})
+		n.act(m.run, step.Event{Kind: step.Answered, Phase: m.fence.Phase, Seq: m.fence.Seq, Reply: reply, Err: err})
 		if n.asksAgain(m.run, m.fence.Seq) {
 			n.sent[i].done = false
 		}
@@ -241,7 +241,7 @@ func (w *world) wrong() (next []*world) {
 			try(&w.left.refusals, func(c *world) {
 				c.left.refusals--
 				c.sent[i].done = true
-				c.act(m.run, step.Event{Kind: step.Answered, Seq: m.fence.Seq, Err: mongoerr.New(mongoerr.OperationFailed, "refused")})
+				c.act(m.run, step.Event{Kind: step.Answered, Phase: m.fence.Phase, Seq: m.fence.Seq, Err: mongoerr.New(mongoerr.OperationFailed, "refused")})
 			})
 		}
 	}

@@ -42,4 +42,4 @@ func AppendText(b []byte, s State) []byte {
 }
 
 // Asks says whether the request seq is under way.
-func Asks(s State, seq int32) bool { return s.find(seq) >= 0 }
+func Asks(s State, seq int32) bool { return s.find(Event{Phase: s.Phase, Seq: seq}) >= 0 }

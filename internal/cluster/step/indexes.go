@@ -22,9 +22,7 @@ var indexes = phases(
 			if names.IsMissing() {
 				return to(shard, "_shardsvrAbort", o.Namespace, nil)
 			}
-			return to(shard, "_shardsvrIndexes", o.Namespace, func(b *bson.Builder) {
-				b.OpenDoc("command").String("dropIndexes", o.Namespace).Value("index", names).Bool("ignoreMissing", true).Close()
-			})
+			return to(shard, "_shardsvrIndexes", o.Namespace, func(b *bson.Builder) { b.Value("drop", names) })
 		})
 	}},
 )

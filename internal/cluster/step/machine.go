@@ -51,7 +51,10 @@ const (
 
 // Event is one event.
 type Event struct {
-	Kind  EventKind
+	Kind EventKind
+	// Phase and Seq name the request that was answered or lost. A late answer to a request
+	// of an earlier phase changes nothing.
+	Phase Phase
 	Seq   int32
 	Reply bson.Doc
 	Told  bson.Doc
@@ -81,7 +84,7 @@ func Step(s State, e Event) (State, Action) {
 	case Answered:
 		return s.answered(e)
 	case Lost:
-		if i := s.find(e.Seq); i >= 0 {
+		if i := s.find(e); i >= 0 {
 			return s, Action{Send: s.asked[i : i+1 : i+1], Again: true}
 		}
 	case Written:
@@ -98,8 +101,12 @@ func Step(s State, e Event) (State, Action) {
 	return s, Action{}
 }
 
-func (s *State) find(seq int32) int {
-	return slices.IndexFunc(s.asked, func(a Send) bool { return a.Seq == seq })
+// find returns the place in asked of the request that an event is about, -1 for none.
+func (s *State) find(e Event) int {
+	if e.Phase != s.Phase {
+		return -1
+	}
+	return slices.IndexFunc(s.asked, func(a Send) bool { return a.Seq == e.Seq })
 }
 
 // enter sends the requests of the next stage that has any. After the last stage it
@@ -131,7 +138,7 @@ func (s State) undo(cause error) (State, Action) {
 }
 
 func (s State) answered(e Event) (State, Action) {
-	i := s.find(e.Seq)
+	i := s.find(e)
 	if i < 0 {
 		return s, Action{}
 	}

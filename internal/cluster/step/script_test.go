@@ -58,11 +58,13 @@ func TestScripts(t *testing.T) {
 				s, asked = step.State{Operation: sc.op}, nil
 				event(step.Event{Kind: step.Begin})
 			case "answer":
-				event(step.Event{Kind: step.Answered, Seq: seq, Reply: bson.MustParse(strings.TrimSpace(d.Input))})
+				event(step.Event{Kind: step.Answered, Phase: s.Phase, Seq: seq, Reply: bson.MustParse(strings.TrimSpace(d.Input))})
+			case "late": // the answer to a request of the first phase
+				event(step.Event{Kind: step.Answered, Phase: step.Trying, Seq: seq, Reply: bson.MustParse(strings.TrimSpace(d.Input))})
 			case "refuse":
-				event(step.Event{Kind: step.Answered, Seq: seq, Err: mongoerr.New(mongoerr.OperationFailed, "no")})
+				event(step.Event{Kind: step.Answered, Phase: s.Phase, Seq: seq, Err: mongoerr.New(mongoerr.OperationFailed, "no")})
 			case "lost":
-				event(step.Event{Kind: step.Lost, Seq: seq})
+				event(step.Event{Kind: step.Lost, Phase: s.Phase, Seq: seq})
 			case "written":
 				event(step.Event{Kind: step.Written, Told: sc.told})
 			case "commit-refused":
@@ -77,7 +79,7 @@ func TestScripts(t *testing.T) {
 					if r.Shard == step.Here {
 						reply = sc.here[r.Name()]
 					}
-					event(step.Event{Kind: step.Answered, Seq: r.Seq, Reply: reply})
+					event(step.Event{Kind: step.Answered, Phase: s.Phase, Seq: r.Seq, Reply: reply})
 				}
 			default:
 				t.Fatalf("%s: no such command", d.Cmd)
