@@ -21,7 +21,7 @@ const (
 // was right is not known at once, and a removal cannot be undone; so the clock
 // has two times, both of which err on the late side.
 //
-//   - Judged is the time by which documents are due. When the clock jumps
+//   - ExpiryTime is the time by which documents are due. When the clock jumps
 //     forward it continues by elapsed time, until the clock has kept the new
 //     time for clockHold; when the clock jumps back it follows at once.
 //   - Stamped is the time that writes are stamped with: the later of the
@@ -92,9 +92,9 @@ func (c *Clock) times() (wall, steady time.Time) {
 	return wall, steady
 }
 
-// Judged returns the time by which documents are due, in milliseconds since
+// ExpiryTime returns the time by which documents are due, in milliseconds since
 // 1970.
-func (c *Clock) Judged() int64 {
+func (c *Clock) ExpiryTime() int64 {
 	wall, steady := c.times()
 	return min(wall.UnixMilli(), steady.UnixMilli())
 }

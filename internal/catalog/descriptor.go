@@ -37,8 +37,8 @@ const (
 	descriptorVersion = 1
 	// windowedVersion keeps out builds that do not know windows.
 	windowedVersion = 2
-	// judgedVersion keeps out builds that know only windows by dates.
-	judgedVersion = 3
+	// predicateVersion keeps out builds that know only windows by dates.
+	predicateVersion = 3
 	// seriesVersion keeps out builds that expect buckets in another place.
 	seriesVersion = 4
 	// relayVersion keeps out builds that expect all documents in one place.
@@ -122,7 +122,7 @@ func (c *Collection) shapeVersion() int32 {
 	case c.relay != nil:
 		return relayVersion
 	case !c.stored().Lookup("spec").IsMissing():
-		return judgedVersion
+		return predicateVersion
 	}
 	return windowedVersion
 }
@@ -208,7 +208,7 @@ func loadAsked(spec bson.Doc) (*schema.Index, error) {
 
 // decodeWindows reads the windows of a descriptor of a version.
 func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader) bool {
-	if v.Type != bson.TypeDocument || version != relayVersion && v.Doc().Has("spec") != (version == judgedVersion) {
+	if v.Type != bson.TypeDocument || version != relayVersion && v.Doc().Has("spec") != (version == predicateVersion) {
 		return false
 	}
 	w := layout.LoadWindow(v.Doc(), load)

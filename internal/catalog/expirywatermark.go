@@ -95,7 +95,7 @@ const (
 func (c *Catalog) RaiseWatermark(coll *Collection, first func(*Rule) (int64, error)) error {
 	for range raiseTries {
 		coll = coll.Latest()
-		if coll == nil || coll.watermark == nil || coll.watermark.before.Load() > c.Clock.Judged() {
+		if coll == nil || coll.watermark == nil || coll.watermark.before.Load() > c.Clock.ExpiryTime() {
 			return nil
 		}
 		if coll.live.gate.TryLock() {

@@ -68,7 +68,7 @@ func Due(rules []*Rule, doc bson.Doc) int64 {
 // Hides reports whether a document of the collection has expired and must no longer be
 // visible.
 func (c *Catalog) Hides(coll *Collection, doc bson.Doc) bool {
-	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.Judged() || coll.sharding.Hides(doc)
+	return coll.hiding != nil && Due(coll.hiding, doc) <= c.Clock.ExpiryTime() || coll.sharding.Hides(doc)
 }
 
 // Stamps reports whether the server writes the time of the last write into each document,

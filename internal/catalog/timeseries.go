@@ -244,13 +244,13 @@ func (c *Catalog) SealOldest(ctx context.Context, coll *Collection, n int) error
 // bucket whose span is over, except those that were sealed for that, or created, a
 // short while ago. Each is for SealIdle.
 func (c *Catalog) IdleSources(coll *Collection, n int) [][]byte {
-	return coll.live.measurements.Idle(coll.Settings.Timeseries, c.Clock.Judged(), n)
+	return coll.live.measurements.Idle(coll.Settings.Timeseries, c.Clock.ExpiryTime(), n)
 }
 
 // SealIdle seals the open measurements of a source, except those of a bucket whose span
 // is not over. Errors: 26.
 func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) error {
-	return coll.live.measurements.SealIdle(ctx, c.runIn(coll), coll.Settings.Timeseries, key, c.Clock.Judged())
+	return coll.live.measurements.SealIdle(ctx, c.runIn(coll), coll.Settings.Timeseries, key, c.Clock.ExpiryTime())
 }
 
 // EditOpen changes the open measurements of one source: f gets them, by time, under

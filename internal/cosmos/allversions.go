@@ -37,7 +37,7 @@ func (r *request) allVersions(c *container) error {
 		if !ok || err1 != nil || err2 != nil || n < 0 {
 			return badRequest("The value of If-None-Match is not a continuation of a change feed of all versions and deletes.")
 		}
-		if r.judged-seconds > int64(c.retention.Seconds()) {
+		if r.expiryTime-seconds > int64(c.retention.Seconds()) {
 			return badRequest("The continuation is older than the container's retentionDuration of %d minutes.", int64(c.retention.Minutes()))
 		}
 		from = n
@@ -46,7 +46,7 @@ func (r *request) allVersions(c *container) error {
 	if err != nil {
 		return err
 	}
-	r.w.Header().Set("Etag", fmt.Sprintf(`"%d@%d"`, place, r.judged))
+	r.w.Header().Set("Etag", fmt.Sprintf(`"%d@%d"`, place, r.expiryTime))
 	if rows.n == 0 {
 		return r.send(http.StatusNotModified)
 	}

@@ -84,7 +84,7 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 			return false, nil
 		}
 		written, _ := bson.ExactInt64(d.Lookup("_ts"))
-		if c.ttl.expires(d) <= r.judged || written < since {
+		if c.ttl.expires(d) <= r.expiryTime || written < since {
 			return true, nil
 		}
 		item := new(bson.Builder).Fields(present(d)).Int64(fieldLSN, lsn).Finish()

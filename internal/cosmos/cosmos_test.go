@@ -312,7 +312,7 @@ func (a *account) inspect(cmd string) string {
 			if r.Settings.Paused {
 				continue
 			}
-			d := &expire.BatchedDelete{Rule: r, Now: a.cat.Clock.Judged()}
+			d := &expire.BatchedDelete{Rule: r, Now: a.cat.Clock.ExpiryTime()}
 			if _, err := d.Run(context.Background(), a.exec, c.collection.Latest()); err != nil {
 				return err.Error() + "\n"
 			}

@@ -57,7 +57,7 @@ type outcome struct {
 
 // moment is the time of an operation: the second by which items are expired, and the
 // second of its writes (see catalog.Clock).
-type moment struct{ judged, written int64 }
+type moment struct{ expiryTime, written int64 }
 
 // writeNumbers is how many positions of the change feed a write may take: one for the
 // expiry of the item that it replaces, and its own.
@@ -82,7 +82,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 		return nil, err
 	}
 	alive := old
-	if old != nil && c.ttl.expires(old) <= at.judged {
+	if old != nil && c.ttl.expires(old) <= at.expiryTime {
 		alive = nil
 	}
 	if err := op.check(alive); err != nil {
@@ -295,7 +295,7 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 		outs, r.keptBytes = outs[:0], before
 		for i, op := range ops {
 			failed = i
-			out, err := c.apply(ctx, u, op, moment{r.judged, r.written}, first+int64(writeNumbers*i))
+			out, err := c.apply(ctx, u, op, moment{r.expiryTime, r.written}, first+int64(writeNumbers*i))
 			if err == nil {
 				err = r.keep(out)
 			}
@@ -426,7 +426,7 @@ func (r *request) getItem() error {
 	}
 	defer closer.Close()
 	s.DocsExamined = 1
-	if c.ttl.expires(item) <= r.judged {
+	if c.ttl.expires(item) <= r.expiryTime {
 		return errNotFound
 	}
 	s.NReturned = 1

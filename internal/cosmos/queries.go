@@ -345,7 +345,7 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	var b bson.Builder
 	item, number, expires := p.c.view(b.Reset(p.item[:0]), d)
 	p.item = item
-	if expires <= p.r.judged {
+	if expires <= p.r.expiryTime {
 		return true, nil
 	}
 	p.until = min(p.until, expires)

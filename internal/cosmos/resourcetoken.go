@@ -38,7 +38,7 @@ func (r *request) newToken(p *permission) (string, error) {
 		life = n
 	}
 	var b bson.Builder
-	b.String("r", p.resource).String("m", p.mode).Value("k", p.key).Int64("e", r.judged+life)
+	b.String("r", p.resource).String("m", p.mode).Value("k", p.key).Int64("e", r.expiryTime+life)
 	claim := base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
 	proof := base64.StdEncoding.EncodeToString(r.s.proof(claim))
 	return "type=resource&ver=1.0&sig=" + proof + ";" + claim + ";", nil
@@ -69,7 +69,7 @@ func (r *request) checkResourceToken(signature string) error {
 	if err != nil {
 		return errSignature
 	}
-	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.judged >= expires {
+	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.expiryTime >= expires {
 		return errDate
 	}
 	if r.path.kind == kindAccount {

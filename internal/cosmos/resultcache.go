@@ -111,7 +111,7 @@ func (c *resultCache) hit() {
 // happened since, and no item has expired.
 func (p *pager) keptPage() bool {
 	k := p.r.s.results.get(p.from.kept)
-	if k == nil || k.container != p.c || k.query != p.identity || k.lsn != p.c.writes.Latest() || p.r.judged >= k.until ||
+	if k == nil || k.container != p.c || k.query != p.identity || k.lsn != p.c.writes.Latest() || p.r.expiryTime >= k.until ||
 		p.r.now.Sub(k.at) > resultLife || p.from.rows < k.first {
 		return false
 	}

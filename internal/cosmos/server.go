@@ -78,22 +78,22 @@ func New(ctx context.Context, o Options) (*Server, error) {
 // request is a request that is being served.
 type request struct {
 	*http.Request
-	s        *Server
-	w        http.ResponseWriter
-	path     path
-	activity string
-	charge   float64
-	lsn      int64
-	now      time.Time
-	op       command.Op
-	ctx      context.Context // the operation's
-	answers  func(*request) error
-	keyText  string                   // the unparsed partition key of the header
-	item     string                   // the id of the item that the path names
-	asked    atomic.Pointer[bson.Doc] // the body of a query
-	judged   int64                    // the second by which items are expired
-	written  int64                    // the second of what the request writes
-	compute  bool                     // the request was sent to the compute gateway
+	s          *Server
+	w          http.ResponseWriter
+	path       path
+	activity   string
+	charge     float64
+	lsn        int64
+	now        time.Time
+	op         command.Op
+	ctx        context.Context // the operation's
+	answers    func(*request) error
+	keyText    string                   // the unparsed partition key of the header
+	item       string                   // the id of the item that the path names
+	asked      atomic.Pointer[bson.Doc] // the body of a query
+	expiryTime int64                    // the second by which items are expired
+	written    int64                    // the second of what the request writes
+	compute    bool                     // the request was sent to the compute gateway
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
 	room      memory.Request // of a large body
@@ -119,7 +119,7 @@ func (s *Server) ComputeGateway() http.Handler {
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
-	r.judged, r.written = s.o.Catalog.Clock.Judged()/1000, s.o.Catalog.Clock.Stamped()
+	r.expiryTime, r.written = s.o.Catalog.Clock.ExpiryTime()/1000, s.o.Catalog.Clock.Stamped()
 	r.activity = s.activityID(n)
 	r.room.Open(s.o.Exec.Memory)
 	defer r.room.Release()

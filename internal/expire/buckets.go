@@ -25,7 +25,7 @@ type bucketRemover struct {
 // buckets returns the remover of a visit, or nil if the rule no longer exists or may
 // not remove anything at this hour.
 func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
-	now := m.o.Catalog.Clock.Judged()
+	now := m.o.Catalog.Clock.ExpiryTime()
 	for _, in := range c.BucketRules() {
 		if in.Name != r.index || !in.Settings.Window.Open(time.UnixMilli(now)) {
 			continue
@@ -81,7 +81,7 @@ func (d *bucketRemover) ended(k *ruleState, done Visited) {
 
 // hasDueBuckets is hasDue for a rule of a time-series collection.
 func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r rule, k *ruleState) (bool, error) {
-	now := m.o.Catalog.Clock.Judged()
+	now := m.o.Catalog.Clock.ExpiryTime()
 	for _, in := range c.BucketRules() {
 		if in.Name != r.index {
 			continue

@@ -25,7 +25,7 @@ type documentRemover struct {
 // documents returns the remover of a visit of r, or nil if the rule no longer exists,
 // is switched off, or cannot work.
 func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
-	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.Judged()}
+	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.ExpiryTime()}
 	if d.Rule == nil {
 		m.skipSpecial(ctx, c, r)
 		return nil

@@ -105,8 +105,8 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 	if in == nil {
 		return false, nil
 	}
-	k.follow(c, in, m.o.Catalog.Clock.Judged())
-	now := c.WholeUntil(in, m.o.Catalog.Clock.Judged())
+	k.follow(c, in, m.o.Catalog.Clock.ExpiryTime())
+	now := c.WholeUntil(in, m.o.Catalog.Clock.ExpiryTime())
 	k.Lock()
 	since := k.cleared
 	wanted := m.params.WakeWhenDue.Load() || k.Spent

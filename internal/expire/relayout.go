@@ -125,7 +125,7 @@ func (m *Monitor) asksRelayout(c *catalog.Collection, r *catalog.Rule, k *ruleSt
 	if time.Now().Before(x.after[c.UUID]) {
 		return false
 	}
-	if s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.Judged()); err != nil || !worthRelaying(s) {
+	if s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.ExpiryTime()); err != nil || !worthRelaying(s) {
 		x.after[c.UUID] = time.Now().Add(relayThinkAfter) // one by one until then
 		return false
 	}
@@ -291,7 +291,7 @@ func (x *relayRun) begin(ctx context.Context) (going bool, err error) {
 		if r == nil {
 			return false, nil
 		}
-		s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.Judged())
+		s, err := m.o.Catalog.SampleRelay(c, r, m.o.Catalog.Clock.ExpiryTime())
 		if err != nil {
 			return false, err
 		}

@@ -57,7 +57,7 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 		return b.Finish(), nil
 	}
 	in := &catalog.Rule{Rule: r, Index: ix}
-	now := m.o.Catalog.Clock.Judged()
+	now := m.o.Catalog.Clock.ExpiryTime()
 	f, err := forecast.OfIndex(ctx, m.o.Exec, c, in, now)
 	if err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bs
 			docs = append(docs, b.Finish())
 			continue
 		}
-		f, err := forecast.OfBuckets(ctx, m.o.Exec, c, r, m.o.Catalog.Clock.Judged())
+		f, err := forecast.OfBuckets(ctx, m.o.Exec, c, r, m.o.Catalog.Clock.ExpiryTime())
 		if err != nil {
 			return nil, err
 		}

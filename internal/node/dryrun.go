@@ -104,7 +104,7 @@ func (n *Node) dryRunIndexes(ctx context.Context, op *command.Op, c *catalog.Col
 func (n *Node) appendForecasts(ctx context.Context, b *bson.Builder, c *catalog.Collection, rules []*schema.Rule) error {
 	b.OpenArray("expiry")
 	for i, r := range rules {
-		f, err := forecast.OfDocuments(ctx, n.Exec, c, r, n.Catalog.Clock.Judged())
+		f, err := forecast.OfDocuments(ctx, n.Exec, c, r, n.Catalog.Clock.ExpiryTime())
 		if err != nil {
 			return err
 		}

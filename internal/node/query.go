@@ -154,7 +154,7 @@ func stateOf(op *command.Op) *exec.StoreState {
 	if op.State == nil {
 		return nil
 	}
-	return &exec.StoreState{Snapshot: op.State.Snapshot, Judged: int64(op.State.Time.Seconds()) * 1000}
+	return &exec.StoreState{Snapshot: op.State.Snapshot, ExpiryTime: int64(op.State.Time.Seconds()) * 1000}
 }
 
 // lookupAt calls catalog.LookupAt for a state; now is what the catalog has, or nil.

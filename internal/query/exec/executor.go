@@ -82,9 +82,9 @@ func (q *Query) leaveOut(c *catalog.Collection) {
 // StoreState is a state of the store at a time.
 type StoreState struct {
 	Snapshot *storage.Snapshot
-	// Judged is the instant by which rules hide documents, in milliseconds since 1970
-	// (catalog.Clock.Judged).
-	Judged int64
+	// ExpiryTime is the instant by which rules hide documents, in milliseconds since 1970
+	// (catalog.Clock.ExpiryTime).
+	ExpiryTime int64
 }
 
 // QueryMemory is memory that queries hand on, which keeps nothing of one that is over
@@ -274,7 +274,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	}
 	r.source = source{coll: c, reader: reader, env: q.Env, turns: turns}
 	if q.At != nil {
-		r.source.judged = q.At.Judged
+		r.source.expiryTime = q.At.ExpiryTime
 	}
 	if c != nil && c.Hiding() != nil && !q.All {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])

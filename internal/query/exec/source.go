@@ -24,12 +24,12 @@ type source struct {
 	reader     storage.Reader
 	visibility *visibility // nil for nearly all collections
 	// rowsWait says that rows of the plan may wait for a later batch.
-	rowsWait bool
-	pending  pendingVisibility
-	low      catalog.Gone
-	env      *expr.Env // of the query; nil if its memory is not accounted
-	judged   int64     // the instant by which rules hide documents; 0: now
-	turns    int       // the collection's Turns when the reader's state was taken
+	rowsWait   bool
+	pending    pendingVisibility
+	low        catalog.Gone
+	env        *expr.Env // of the query; nil if its memory is not accounted
+	expiryTime int64     // the instant by which rules hide documents; 0: now
+	turns      int       // the collection's Turns when the reader's state was taken
 }
 
 // freshSource is a collection in its latest state, until done is called. (Its turns are

@@ -94,9 +94,9 @@ func (s *source) loadVisibility(c *catalog.Catalog, before catalog.Watermark) {
 	if now.Hiding() == nil {
 		return
 	}
-	h := &visibility{rules: now.Hiding(), now: s.judged, nextProbe: math.MaxInt}
+	h := &visibility{rules: now.Hiding(), now: s.expiryTime, nextProbe: math.MaxInt}
 	if h.now == 0 {
-		h.now = c.Clock.Judged()
+		h.now = c.Clock.ExpiryTime()
 	}
 	h.noneExpired = before.NothingDue(now, h.now)
 	s.visibility = h
@@ -127,7 +127,7 @@ func (s *source) loadTimeseriesVisibility(c *catalog.Catalog, series *catalog.Co
 		return
 	}
 	if rules := now.HidingMeasurements(); rules != nil {
-		s.visibility = &visibility{bucketRules: rules, options: now.Settings.Timeseries, now: c.Clock.Judged()}
+		s.visibility = &visibility{bucketRules: rules, options: now.Settings.Timeseries, now: c.Clock.ExpiryTime()}
 	}
 }
 
@@ -162,7 +162,7 @@ func (s *source) isExpired(record []byte, doc bson.Doc) bool {
 func (s *source) checkExpired(record []byte, doc bson.Doc) bool {
 	if s.pending.catalog != nil {
 		u := s.pending
-		if u.before.NothingDue(s.coll.Latest(), u.catalog.Clock.Judged()) {
+		if u.before.NothingDue(s.coll.Latest(), u.catalog.Clock.ExpiryTime()) {
 			return false
 		}
 		s.pending = pendingVisibility{}

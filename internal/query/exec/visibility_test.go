@@ -33,7 +33,7 @@ func hidingBench(b *testing.B, n int) (h *house, deferred, immediate *catalog.Co
 		b.Fatal(err)
 	}
 	h.index(b, benchNS, []string{`{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 3600}`, `{"key": {"k": 1}, "name": "k"}`})
-	pad, now := strings.Repeat("x", 220), c.Clock.Judged()
+	pad, now := strings.Repeat("x", 220), c.Clock.ExpiryTime()
 	w := h.exec.NewWriter(storage.Buffered)
 	for i := range n {
 		doc := new(bson.Builder).Int32("_id", int32(i)).Int32("k", int32(i*7919%n)).Int32("n", 0).Date("at", now+int64(i)).String("pad", pad).Finish()
