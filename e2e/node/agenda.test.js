@@ -12,7 +12,7 @@ test('agenda: jobs run now, later and every second, one at a time, and fail', as
   const client = await MongoClient.connect(uri);
   const jobs = client.db('e2e_agenda').collection('jobs');
   await jobs.drop().catch(() => {});
-  const agenda = new Agenda({ db: { address: `${uri}/e2e_agenda`, collection: 'jobs' }, processEvery: '200 milliseconds' });
+  const agenda = new Agenda({ db: { address: `${uri}/e2e_agenda`, collection: 'jobs' }, processEvery: 200 });
   const ran = { mail: [], tick: 0, broken: 0 };
   agenda.define('mail', async (job) => { ran.mail.push(job.attrs.data.to); });
   agenda.define('tick', async () => { ran.tick++; });

@@ -34,9 +34,13 @@ function repeat(every, f) {
       await pause(every);
     }
   })();
-  work.catch(() => {}); // told by end
+  let failed;
+  work.catch((err) => { failed = err; });
   return {
-    count: () => done.length,
+    count() {
+      if (failed) throw failed;
+      return done.length;
+    },
     stop: () => { over = true; },
     end: async () => { over = true; await work; return { done, unknown }; },
   };
@@ -125,9 +129,10 @@ async function jobs(uri) {
     async end() {
       app.stdin.end();
       await ended;
-      const { ordered, lost, twice, errors } = JSON.parse(lines.at(-1));
+      const { ordered, begun, lost, twice, errors } = JSON.parse(lines.at(-1));
       assert.ok(ordered > 0);
       assert.deepEqual(lost, [], `lost after ${errors}`);
+      assert.ok(begun <= errors.length, `${begun} jobs were begun and did not run, after ${errors}`);
       assert.ok(twice <= errors.length, `${twice} jobs ran twice, after ${errors}`);
       assert.deepEqual(errors.filter((name) => !name.startsWith('MongoNetwork')), []);
     },
