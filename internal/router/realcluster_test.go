@@ -306,6 +306,55 @@ func TestUnshardCollection(t *testing.T) {
 	t.Log(n)
 }
 
+// TestRename: nothing that has a name loses it to a collection that is renamed, sharded or
+// not, unless the client says so.
+func TestRename(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: 1}}`)
+	c.do("admin", `{split: "app.c", middle: {x: 10}}`)
+	c.do("admin", `{moveChunk: "app.c", find: {x: 10}, to: "s1"}`)
+	c.do("app", `{insert: "c", documents: [{_id: 1, x: 1}, {_id: 2, x: 20}, {_id: 3, x: 30}]}`)
+	c.do("app", `{insert: "u", documents: [{_id: 1}, {_id: 2}]}`)
+	c.do("app", `{insert: "v", documents: [{_id: 1}]}`)
+	c.do("app", `{create: "w", viewOn: "u", pipeline: []}`)
+	count := func(coll string, want int64) {
+		t.Helper()
+		if n := bson.ClampToInt64(c.do("app", `{count: "`+coll+`"}`).Lookup("n")); n != want {
+			t.Errorf("%s has %d documents, want %d", coll, n, want)
+		}
+	}
+	for _, x := range []struct {
+		from, to string
+		code     mongoerr.Code
+	}{
+		{"app.v", "app.u", mongoerr.NamespaceExists},
+		{"app.c", "app.u", mongoerr.NamespaceExists},
+		{"app.c", "app.w", mongoerr.NamespaceExists},
+		{"app.u", "app.w", mongoerr.NamespaceExists},
+		{"app.none", "app.x", mongoerr.NamespaceNotFound},
+		{"app.w", "app.x", mongoerr.CommandNotSupportedOnView},
+	} {
+		if _, err := c.try("admin", `{renameCollection: "`+x.from+`", to: "`+x.to+`"}`); !mongoerr.Is(err, x.code) {
+			t.Errorf("%s to %s: %v", x.from, x.to, err)
+		}
+	}
+	count("c", 3)
+	count("u", 2)
+	count("v", 1)
+	c.do("admin", `{renameCollection: "app.v", to: "app.u", dropTarget: true}`)
+	count("v", 0)
+	count("u", 1)
+	c.do("admin", `{renameCollection: "app.c", to: "app.u", dropTarget: true}`)
+	count("c", 0)
+	count("u", 3)
+	c.do("admin", `{shardCollection: "app.c", key: {_id: "hashed"}}`)
+	c.do("app", `{insert: "c", documents: [{_id: 1}, {_id: 2}, {_id: 3}, {_id: 4}]}`)
+	c.do("admin", `{renameCollection: "app.c", to: "app.u", dropTarget: true}`)
+	count("c", 0)
+	count("u", 4)
+}
+
 // TestIndexesRefused: an index that one shard cannot build is on none of them, and the
 // command ends with that shard's error.
 func TestIndexesRefused(t *testing.T) {

@@ -332,6 +332,15 @@ func (r *request) drop() error {
 func (r *request) rename() error {
 	c := r.s.Collections[r.ns]
 	target := r.body.Lookup("to").Str()
+	if r.body.Lookup("check").Truthy() {
+		if c == nil {
+			return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", r.ns)
+		}
+		if r.s.Collections[target] != nil && !r.body.Lookup("dropTarget").Truthy() {
+			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
+		}
+		return nil
+	}
 	if c == nil {
 		return nil // executed before
 	}

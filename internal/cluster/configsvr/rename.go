@@ -82,20 +82,20 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	if err != nil {
 		return decision{}, err
 	}
-	b := new(bson.Builder).String("to", to).Strings("shards", owners...)
+	b := new(bson.Builder).String("to", to).String("primary", db.Primary).Strings("shards", owners...).Bool("dropTarget", dropTarget)
 	if target.Namespace != "" {
 		on, err := s.owners(&target)
 		if err != nil {
 			return decision{}, err
 		}
 		on = slices.DeleteFunc(on, func(id string) bool { return slices.Contains(owners, id) })
-		b.Strings("target", on...).Binary("dropTarget", 4, target.UUID[:])
+		b.Strings("target", on...)
 	}
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
 	return decision{args: b.Finish()}, nil
 }
 
-func (s *Server) commitRename(o *step.Operation, _ step.Answers) (commitment, error) {
+func (s *Server) commitRename(o *step.Operation, got step.Answers) (commitment, error) {
 	c, m, err := s.mapOf(o.Namespace)
 	if err != nil {
 		return commitment{}, err
@@ -125,6 +125,9 @@ func (s *Server) commitRename(o *step.Operation, _ step.Answers) (commitment, er
 	}
 	b := new(bson.Builder)
 	versionsOf(b, renamed, textsOf(o.Args, "shards"))
+	if _, target := step.RenameChecked(got); !target.IsMissing() {
+		b.Value("dropTarget", target)
+	}
 	return commitment{writes: append(writes, s.logged("renameCollection", o.Namespace, o.Args)), told: b.Finish(), after: func() { s.keep(c.UUID, renamed) }}, err
 }
 

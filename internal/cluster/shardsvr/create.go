@@ -14,8 +14,10 @@ import (
 )
 
 // isUUID reports whether a collection has the UUID of the request.
-func (r *request) isUUID(c *catalog.Collection) bool {
-	v := r.body.Lookup("uuid")
+func (r *request) isUUID(c *catalog.Collection) bool { return hasUUID(c, r.body.Lookup("uuid")) }
+
+// hasUUID reports whether a collection has a UUID, which is a field of a request.
+func hasUUID(c *catalog.Collection, v bson.Value) bool {
 	if v.Type != bson.TypeBinary {
 		return false
 	}
@@ -270,32 +272,6 @@ func (r *request) refine(ctx context.Context) error {
 }
 
 var errBusy = mongoerr.New(mongoerr.ConflictingOperationInProgress, "ranges of the collection are being received or removed")
-
-// rename answers {_shardsvrRename: ns, to, version, dropTarget}.
-func (r *request) rename(ctx context.Context) error {
-	to := r.body.Lookup("to")
-	if to.Type != bson.TypeString {
-		return mongoerr.New(mongoerr.BadValue, "the request needs to: %s", r.body)
-	}
-	if r.s.cat.Lookup(r.ns) == nil {
-		return nil // executed before
-	}
-	if _, err := r.s.cat.Rename(ctx, r.ns, schema.ParseNamespace(to.Str()), r.body.Has("dropTarget")); err != nil {
-		return err
-	}
-	r.ns = schema.ParseNamespace(to.Str())
-	if c := r.s.cat.Lookup(r.ns); c == nil || c.Sharding() == nil {
-		return nil
-	}
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
-		s.Blocked = nil
-		if r.body.Has("version") {
-			return r.toVersion(s)
-		}
-		return nil
-	})
-	return err
-}
 
 // indexes answers {_shardsvrIndexes: ns, command} with the reply of the command;
 // {…, drop: [name, …]}, which undoes a createIndexes, drops those of the indexes that are

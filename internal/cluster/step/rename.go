@@ -5,8 +5,9 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // KindRename renames a sharded collection. Under the new name it has a new generation.
 // A collection that has that name already is dropped.
 //
-// Args: {to, shards: its owners and the primary shard, target: all shards that have the dropped collection, dropTarget: its UUID, version: 0|0 of the
-// generation}. Told: {versions}.
+// Args: {to, primary, shards: its owners and the primary shard, target: all other shards that
+// have the sharded collection with the new name, dropTarget: bool, version: 0|0 of the
+// generation}. Told: {versions, dropTarget: the UUID of what has the new name, if anything}.
 const KindRename = "rename"
 
 // KindRenameUnsharded renames an unsharded collection, which its primary shard does
@@ -17,29 +18,57 @@ const KindRenameUnsharded = "renameUnsharded"
 
 var (
 	rename = phases(
-		stages{blockEach},
+		stages{checkRename, blockEach},
 		stages{func(o *Operation, _ Answers) []Request {
 			var out []Request
 			for shard, version := range o.Told.Lookup("versions").Doc().All() {
 				out = append(out, to(shard, "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
-					copied(b, o.Args, "to", "dropTarget")
+					copied(b, o.Args, "to")
+					copied(b, o.Told, "dropTarget")
 					b.Value("version", version)
 				}))
 			}
 			return out
 		}, func(o *Operation, _ Answers) []Request {
 			return each(texts(o.Args, "target"), func(shard string) Request {
-				return to(shard, "_shardsvrDrop", o.Args.Lookup("to").Str(), func(b *bson.Builder) { b.Value("uuid", o.Args.Lookup("dropTarget")) })
+				return to(shard, "_shardsvrDrop", o.Args.Lookup("to").Str(), func(b *bson.Builder) { b.Value("uuid", o.Told.Lookup("dropTarget")) })
 			})
 		}, dropChunks},
 		stages{abortEach},
 	)
-	renameUnsharded = phases(stages{func(o *Operation, _ Answers) []Request {
-		return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrRename", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "to", "dropTarget") })}
+	renameUnsharded = phases(stages{checkRename, func(o *Operation, got Answers) []Request {
+		source, target := RenameChecked(got)
+		return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
+			copied(b, o.Args, "to")
+			b.Value("uuid", source)
+			if !target.IsMissing() {
+				b.Value("dropTarget", target)
+			}
+		})}
 	}}, nil, stages{func(o *Operation, _ Answers) []Request {
 		return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrAbort", o.Namespace, nil)}
 	}})
 )
+
+// checkRename asks the primary shard whether there is something to rename and whether the
+// new name is free or its collection may be dropped, and for the UUIDs of both.
+func checkRename(o *Operation, _ Answers) []Request {
+	return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
+		b.Bool("check", true)
+		copied(b, o.Args, "to", "dropTarget")
+	})}
+}
+
+// RenameChecked returns the UUIDs that the primary shard found when it was asked whether a
+// rename is possible: of the collection, and of what has the new name, missing for nothing.
+func RenameChecked(got Answers) (source, target bson.Value) {
+	for _, a := range got {
+		if a.Name == "_shardsvrRename" {
+			return a.Reply.Lookup("uuid"), a.Reply.Lookup("target")
+		}
+	}
+	return bson.Value{Type: bson.Missing}, bson.Value{Type: bson.Missing}
+}
 
 // blockEach blocks reads and writes of the collection on each shard.
 func blockEach(o *Operation, _ Answers) []Request {

@@ -284,7 +284,7 @@ func movePrimaryScenario() *scenario {
 func renameScenario() *scenario {
 	const target = "app.renamed"
 	return &scenario{
-		op:     operation(step.KindRename, new(bson.Builder).String("to", target).Strings("shards", "a", "b").Doc("version", versionDoc(at(later, 0, 0)))),
+		op:     operation(step.KindRename, new(bson.Builder).String("to", target).String("primary", "a").Strings("shards", "a", "b").Bool("dropTarget", false).Doc("version", versionDoc(at(later, 0, 0)))),
 		told:   versions(map[string]shard.Version{"a": at(later, 3, 1), "b": at(later, 3, 1)}),
 		shards: onAll(),
 		holds: func(w *world) error {

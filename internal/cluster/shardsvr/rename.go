@@ -1,0 +1,60 @@
+package shardsvr
+
+import (
+	"context"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// rename answers {_shardsvrRename: ns, to, uuid, version, dropTarget}: the collection, with
+// the UUID if one is given, gets the name, and one that has the name already is dropped if
+// it has the UUID dropTarget. Where it is not there any more, the request was executed
+// before. {…, check: true, dropTarget: bool} only tells whether that is
+// possible: {uuid, target}, the UUIDs of both. Errors: 26, 48, 166.
+func (r *request) rename(ctx context.Context) error {
+	v := r.body.Lookup("to")
+	if v.Type != bson.TypeString {
+		return mongoerr.New(mongoerr.BadValue, "the request needs to: %s", r.body)
+	}
+	to := schema.ParseNamespace(v.Str())
+	c, target := r.s.cat.Lookup(r.ns), r.s.cat.Lookup(to)
+	if r.body.Lookup("check").Truthy() {
+		return r.checkRename(c, target, to)
+	}
+	executed := c == nil || r.body.Has("uuid") && !r.isUUID(c)
+	if !executed {
+		if _, err := r.s.cat.Rename(ctx, r.ns, to, target != nil && hasUUID(target, r.body.Lookup("dropTarget"))); err != nil {
+			return err
+		}
+	}
+	r.ns = to
+	if c := r.s.cat.Lookup(to); c == nil || c.Sharding() == nil || !r.body.Has("version") {
+		return nil
+	}
+	_, err := r.change(ctx, func(s *schema.Sharding) error {
+		s.Blocked = nil
+		return r.toVersion(s)
+	})
+	return err
+}
+
+func (r *request) checkRename(c, target *catalog.Collection, to schema.Namespace) error {
+	switch {
+	case c == nil:
+		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", r.ns)
+	case c.SeenAsView():
+		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "cannot rename view: %s", r.ns)
+	case target != nil && target.SeenAsView():
+		return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
+	case target != nil && !r.body.Lookup("dropTarget").Truthy():
+		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
+	}
+	r.reply.Binary("uuid", 4, c.UUID[:])
+	if target != nil {
+		r.reply.Binary("target", 4, target.UUID[:])
+	}
+	return nil
+}
