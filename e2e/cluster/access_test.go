@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -48,16 +47,7 @@ func code(err error) int32 {
 // as connects to a server as one of its users.
 func as(t *testing.T, s *testkit.Server, user string) *mongo.Client {
 	t.Helper()
-	c, err := mongo.Connect(options.Client().ApplyURI(fmt.Sprintf("mongodb://%s:pw@127.0.0.1:%d/?directConnection=true", user, s.Port)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = c.Disconnect(ctx)
-	})
-	return c
+	return testkit.Connect(t, options.Client().ApplyURI(fmt.Sprintf("mongodb://%s:pw@127.0.0.1:%d/?directConnection=true", user, s.Port)))
 }
 
 // keyFile writes a file with a key.

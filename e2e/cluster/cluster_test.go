@@ -6,6 +6,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
@@ -29,6 +30,8 @@ func start(t *testing.T, shards, routers int) *cluster {
 	}
 	return c
 }
+
+var unordered = options.InsertMany().SetOrdered(false)
 
 func host(set string, s *testkit.Server) string { return fmt.Sprintf("%s/localhost:%d", set, s.Port) }
 

@@ -15,14 +15,9 @@ import (
 // as connects a driver as a user.
 func as(t *testing.T, s *testkit.Server, user, password, db, mechanism string) *mongo.Client {
 	t.Helper()
-	c, err := mongo.Connect(options.Client().ApplyURI(s.URI()).SetAuth(options.Credential{
+	return testkit.Connect(t, options.Client().ApplyURI(s.URI()).SetAuth(options.Credential{
 		Username: user, Password: password, AuthSource: db, AuthMechanism: mechanism,
 	}))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Disconnect(t.Context()) })
-	return c
 }
 
 // TestAccessControl lets the first user in from this machine, then only who

@@ -1,43 +1,19 @@
 // A cluster on this machine, each part a process: config servers and shards of one member
 // each, and routers.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { MongoClient } from 'mongodb';
+import { freePort, Process } from './process.js';
 import { until } from './until.js';
 
-const binary = process.env.MAYFLY_BIN ?? '../../bin/mayfly';
-
-const freePort = () => new Promise((resolve) => {
-  const server = net.createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
-
-export class Part {
+export class Part extends Process {
   constructor(dir, name, port, args) {
-    Object.assign(this, { name, port, args, host: `localhost:${port}`, set: `${name}/localhost:${port}`, log: path.join(dir, `${name}.log`) });
-    this.start();
+    super(port, args, path.join(dir, `${name}.log`));
+    Object.assign(this, { name, set: `${name}/${this.host}` });
   }
 
   get uri() { return `mongodb://${this.host}/?serverSelectionTimeoutMS=60000`; }
-
-  start() {
-    const log = fs.openSync(this.log, 'a');
-    this.process = spawn(binary, [...this.args, '--port', this.port, '--nounixsocket'], { stdio: ['ignore', log, log] });
-    fs.closeSync(log);
-  }
-
-  async end(signal) {
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const ended = once(this.process, 'exit');
-    this.process.kill(signal);
-    await ended;
-  }
 }
 
 // startCluster runs a cluster until the test ends. Its shards are s0 and on.

@@ -1,22 +1,12 @@
 // mongo-express, unmodified, serves its pages with Mayfly behind it.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { test } from 'node:test';
 import { MongoClient } from 'mongodb';
+import { freePort } from './process.js';
 import { until } from './until.js';
 
 const uri = process.env.MAYFLY_URI;
-
-async function freePort() {
-  const s = createServer().listen(0, '127.0.0.1');
-  await once(s, 'listening');
-  const { port } = s.address();
-  s.close();
-  await once(s, 'close');
-  return port;
-}
 
 test('mongo-express: databases, collections, documents', async () => {
   const client = await MongoClient.connect(uri);

@@ -1,41 +1,15 @@
 // A replica set of three processes on this machine, for tests that disturb it.
-import { spawn } from 'node:child_process';
-import { once } from 'node:events';
 import fs from 'node:fs';
-import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import { MongoClient } from 'mongodb';
+import { freePort, Process } from './process.js';
 import { until } from './until.js';
 
-const binary = process.env.MAYFLY_BIN ?? '../../bin/mayfly';
-
-const freePort = () => new Promise((resolve) => {
-  const server = net.createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
-
-class Member {
+class Member extends Process {
   constructor(port, dbpath) {
-    Object.assign(this, { port, dbpath, host: `localhost:${port}` });
     fs.mkdirSync(dbpath);
-    this.start();
-  }
-
-  start() {
-    const log = fs.openSync(`${this.dbpath}.log`, 'a');
-    const args = ['serve', '--nounixsocket', '--dbpath', this.dbpath, '--port', this.port, '--replSet', 'rs0'];
-    this.process = spawn(binary, args, { stdio: ['ignore', log, log] });
-    fs.closeSync(log);
-  }
-
-  async end(signal) {
-    if (this.process.exitCode !== null || this.process.signalCode !== null) return;
-    const ended = once(this.process, 'exit');
-    this.process.kill(signal);
-    await ended;
+    super(port, ['serve', '--dbpath', dbpath, '--replSet', 'rs0'], `${dbpath}.log`);
   }
 
   // admin runs a command on this member, whatever it is in the set.

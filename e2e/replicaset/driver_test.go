@@ -8,7 +8,6 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/event"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -17,6 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 	"go.mongodb.org/mongo-driver/v2/tag"
+
+	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
 // startSet starts a set of so many processes, whose first member is the first primary,
@@ -78,16 +79,7 @@ func connect(t testing.TB, s *testkit.Server, o *options.ClientOptions) (*mongo.
 			a.by[e.CommandName] = host
 			a.mu.Unlock()
 		}}), o)
-	c, err := mongo.Connect(o)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), goodbye)
-		defer cancel()
-		_ = c.Disconnect(ctx)
-	})
-	return c, a
+	return testkit.Connect(t, o), a
 }
 
 // TestDriverOnSet holds that the official driver sees a set as MongoDB's: where it

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
 // TestHotDocument has 64 clients count in one document while the primary is killed. Each
@@ -22,11 +23,7 @@ func TestHotDocument(t *testing.T) {
 	for _, m := range set.members {
 		hosts = append(hosts, host(m))
 	}
-	c, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=rs0").SetServerSelectionTimeout(patience).SetMaxPoolSize(clients))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Disconnect(t.Context()) })
+	c := testkit.Connect(t, options.Client().ApplyURI("mongodb://"+strings.Join(hosts, ",")+"/?replicaSet=rs0").SetServerSelectionTimeout(patience).SetMaxPoolSize(clients))
 	docs := c.Database("app").Collection("counters")
 	if _, err := docs.InsertOne(t.Context(), bson.D{{Key: "_id", Value: "hot"}, {Key: "n", Value: 0}}); err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
 package replicaset
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -12,10 +11,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
+
+	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
 // tells demands that a server's log has something.
@@ -56,16 +56,7 @@ func TestKeyFile(t *testing.T) {
 		t.Errorf("the configuration, for anybody: %v", err)
 	}
 	login := func(uri string) *mongo.Client {
-		root, err := mongo.Connect(options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-			defer cancel()
-			_ = root.Disconnect(ctx)
-		})
-		return root
+		return testkit.Connect(t, options.Client().ApplyURI(uri).SetServerSelectionTimeout(patience))
 	}
 	root := login(fmt.Sprintf("mongodb://root:pw@%s/?directConnection=true", host(a)))
 	version := 1

@@ -13,11 +13,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 	"go.mongodb.org/mongo-driver/v2/mongo/readpref"
+
+	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
 // set is three members as processes, and clients of all of them.
@@ -52,17 +53,8 @@ func start(t testing.TB, args ...string) *set {
 		}
 		return allVote(t, w.clients[0])
 	})
-	var err error
-	w.all, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + strings.Join(hosts, ",") + "/?replicaSet=rs0&retryWrites=false").SetServerSelectionTimeout(patience).
-		SetHeartbeatInterval(500 * time.Millisecond).SetConnectTimeout(time.Second).SetTimeout(5 * time.Second))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		_ = w.all.Disconnect(ctx)
-	})
+	w.all = testkit.Connect(t, options.Client().ApplyURI("mongodb://"+strings.Join(hosts, ",")+"/?replicaSet=rs0&retryWrites=false").SetServerSelectionTimeout(patience).
+		SetHeartbeatInterval(500*time.Millisecond).SetConnectTimeout(time.Second).SetTimeout(5*time.Second))
 	return w
 }
 

@@ -4,8 +4,8 @@
 // reads and writes.
 //
 // A Principal is a user who has authenticated, with all privileges of its roles.
-// Whether it may run a command depends on Needs: actions on resources. The
-// node's table has those of each command.
+// Whether it may run a command depends on Needs: actions on resources. Package
+// access has those of each command.
 //
 // Start reading at principal.go, then role.go, privilege.go and resource.go. What
 // the built-in roles grant is in builtin.go, how a password is checked in scram.go.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -22,22 +23,32 @@ const BlockedWait = 10 * time.Second
 // Sharding returns what the shard knows about a sharded collection, nil if it is not sharded.
 func (c *Collection) Sharding() *schema.Sharding { return c.sharding }
 
-// ShardKeyIndex is an index by which a sharded collection's documents are in the order of
-// the shard key, each once: the one that is no more than the key, if there is one; nil
+// ShardKeyIndex returns an index by which a sharded collection's documents are in the order
+// of the shard key, each once: the one that is no more than the key, if there is one; nil
 // for none.
-func (c *Collection) ShardKeyIndex() (found *Index) {
+func (c *Collection) ShardKeyIndex() *Index {
 	if c.sharding == nil {
 		return nil
 	}
-	for _, ix := range c.indexes {
-		if ix.Plugin != "" && ix.Plugin != "hashed" {
-			continue // its entries are not in the order of its fields
-		}
-		if ok, _ := c.sharding.Key.Serves(ix.Index, ix.Multikey().Any()); ok && ix.Ready && (found == nil || len(ix.Parts) == len(c.sharding.Key.Parts)) {
+	ordered := slices.DeleteFunc(slices.Clone(c.indexes), func(ix *Index) bool { return ix.Plugin != "" && ix.Plugin != "hashed" })
+	found, _ := IndexForShardKey(ordered, c.sharding.Key)
+	return found
+}
+
+// IndexForShardKey returns the one of some indexes that supports a shard key, the exact one
+// if there is one. If there is none, reasons says why those that begin with the key do not
+// support it.
+func IndexForShardKey(among []*Index, key *schema.ShardKey) (found *Index, reasons []string) {
+	for _, ix := range among {
+		ok, reason := key.Serves(ix.Index, ix.Multikey().Any())
+		switch {
+		case ok && ix.Ready && (found == nil || len(ix.Parts) == len(key.Parts)):
 			found = ix
+		case reason != "":
+			reasons = append(reasons, reason)
 		}
 	}
-	return found
+	return found, reasons
 }
 
 // decodeSharding reads the sharding part of a descriptor.

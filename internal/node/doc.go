@@ -2,8 +2,8 @@
 // answers, one file per command. A file declares the command's arguments and its
 // handler, and nothing that another command needs.
 //
-// What commands share has files of its own: the privileges that each needs (needs.go,
-// checked by authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
+// What commands share has files of its own: the check of the privileges that package access
+// says each needs (authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
 // pipelinerules.go). The commands about users and roles are in package account.
 //
 // Start reading at node.go, which lists the commands, then at ping.go for the shape of

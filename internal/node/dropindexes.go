@@ -166,3 +166,26 @@ func findByKey(c *catalog.Collection, key bson.Doc, missing string) (*catalog.In
 	return nil, mongoerr.New(mongoerr.AmbiguousIndexKeyPattern,
 		"index keyPattern %s matches %d indexes, must use index name. Conflicting indexes:%s", key, len(found), conflicting)
 }
+
+// keepShardKey returns the indexes that may be dropped of those that a client wants to
+// drop. A sharded collection keeps an index that supports its shard key: all means that
+// the client named none, and does not want that one to go. A hashed key needs no index.
+// Error 370.
+func keepShardKey(c *catalog.Collection, dropped []*catalog.Index, all bool) ([]*catalog.Index, error) {
+	if c.Sharding() == nil || c.Sharding().Key.IsHashed() {
+		return dropped, nil
+	}
+	key := c.Sharding().Key
+	had, _ := catalog.IndexForShardKey(c.Indexes(), key)
+	if had == nil || !slices.Contains(dropped, had) {
+		return dropped, nil
+	}
+	left := slices.DeleteFunc(slices.Clone(c.Indexes()), func(ix *catalog.Index) bool { return slices.Contains(dropped, ix) })
+	switch other, _ := catalog.IndexForShardKey(left, key); {
+	case other != nil:
+		return dropped, nil
+	case all:
+		return slices.DeleteFunc(slices.Clone(dropped), func(ix *catalog.Index) bool { return ix == had }), nil
+	}
+	return nil, mongoerr.New(mongoerr.CannotDropShardKeyIndex, "Cannot drop the only compatible index for this collection's shard key")
+}

@@ -180,11 +180,17 @@ func (s *Server) Direct() *mongo.Client {
 
 func (s *Server) connect(o *options.ClientOptions) *mongo.Client {
 	s.tb.Helper()
-	c, err := mongo.Connect(o.ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
+	return Connect(s.tb, o.ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
+}
+
+// Connect connects a driver until the test ends.
+func Connect(tb testing.TB, o *options.ClientOptions) *mongo.Client {
+	tb.Helper()
+	c, err := mongo.Connect(o)
 	if err != nil {
-		s.tb.Fatal(err)
+		tb.Fatal(err)
 	}
-	s.tb.Cleanup(func() {
+	tb.Cleanup(func() {
 		// Its server may be gone: then there is nobody to say goodbye to.
 		ctx, cancel := context.WithTimeout(context.Background(), goodbyeTimeout)
 		defer cancel()

@@ -2,13 +2,11 @@ package shardsvr
 
 import (
 	"context"
-	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
@@ -135,7 +133,7 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 		return nil, mongoerr.New(mongoerr.BadValue, "Collection has default collation: %s. Must specify collation {locale: 'simple'}", c.Options.Lookup("collation"))
 	}
 	key := shard.NewKey(entry.Key)
-	exact, reasons := node.ShardKeyIndex(c, key)
+	exact, reasons := catalog.IndexForShardKey(c.Indexes(), key.ShardKey)
 	if exact == nil {
 		if c.Count() > 0 {
 			return nil, mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before sharding the collection. %s", strings.Join(reasons, " "))
@@ -233,85 +231,5 @@ func (r *request) toVersion(s *schema.Sharding) error {
 // version answers {_shardsvrVersion: ns, uuid, version}.
 func (r *request) version(ctx context.Context) error {
 	_, err := r.change(ctx, r.toVersion)
-	return err
-}
-
-// refine answers {_shardsvrRefine: ns, key, version} or {…, check: true}. Errors: 72 if no
-// index supports the key, 117 while a range is hidden.
-func (r *request) refine(ctx context.Context) error {
-	v := r.body.Lookup("key")
-	if v.Type != bson.TypeDocument {
-		return mongoerr.New(mongoerr.BadValue, "the request needs a key: %s", r.body)
-	}
-	key, err := shard.ParseKey(v.Doc())
-	if err != nil {
-		return err
-	}
-	if r.body.Lookup("check").Truthy() {
-		c := r.s.cat.Lookup(r.ns)
-		if c == nil || c.Sharding() == nil {
-			return mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
-		}
-		if len(c.Sharding().Hidden) > 0 {
-			return errBusy
-		}
-		if ix, reasons := node.ShardKeyIndex(c, key); ix == nil && !r.body.Lookup("unsplittable").Truthy() {
-			return mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before refining it. %s", strings.Join(reasons, " "))
-		}
-		return nil
-	}
-	_, err = r.change(ctx, func(s *schema.Sharding) error {
-		if len(s.Hidden) > 0 {
-			return errBusy
-		}
-		s.Key, s.Blocked = key.ShardKey, nil
-		s.Unique = s.Unique && !r.body.Lookup("unsplittable").Truthy()
-		return r.toVersion(s)
-	})
-	return err
-}
-
-var errBusy = mongoerr.New(mongoerr.ConflictingOperationInProgress, "ranges of the collection are being received or removed")
-
-// indexes answers {_shardsvrIndexes: ns, command} with the reply of the command;
-// {…, drop: [name, …]}, which undoes a createIndexes, drops those of the indexes that are
-// there.
-func (r *request) indexes(ctx context.Context) error {
-	if drop := r.body.Lookup("drop"); drop.Type == bson.TypeArray {
-		return r.dropIndexes(ctx, drop)
-	}
-	v := r.body.Lookup("command")
-	if v.Type != bson.TypeDocument {
-		return mongoerr.New(mongoerr.BadValue, "the request needs a command: %s", r.body)
-	}
-	switch name, _ := v.Doc().First(); name {
-	case "createIndexes", "dropIndexes", "collMod":
-	default:
-		return mongoerr.New(mongoerr.BadValue, "the request cannot run %s", name)
-	}
-	reply, err := r.s.run(ctx, r.ns.DB, v.Doc())
-	if err != nil {
-		return err
-	}
-	for name, v := range reply.All() {
-		if name != "ok" && name != "$clusterTime" && name != "operationTime" {
-			r.reply.Value(name, v)
-		}
-	}
-	return nil
-}
-
-func (r *request) dropIndexes(ctx context.Context, names bson.Value) error {
-	_, err := r.s.cat.DropIndexes(ctx, r.ns, func(c *catalog.Collection) (picked []*catalog.Index, err error) {
-		for name := range names.Doc().Values() {
-			if ix := c.Index(name.Str()); ix != nil && !slices.Contains(picked, ix) {
-				picked = append(picked, ix)
-			}
-		}
-		return picked, nil
-	})
-	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
-		return nil
-	}
 	return err
 }

@@ -7,5 +7,8 @@
 // Each request belongs to an operation of the cluster and is fenced (fence.go): a late request
 // does nothing, and a repeated one is executed once.
 //
+// Each request has a file, or shares one with those that belong to it. How a range of a
+// collection is walked is in range.go.
+//
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr
