@@ -13,9 +13,9 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
-// lifeTime is how long a cluster is disturbed, killPause the time between two kills.
+// killTime is how long parts of a cluster are killed, killPause the time between two kills.
 const (
-	lifeTime  = 25 * time.Second
+	killTime  = 25 * time.Second
 	killPause = 1500 * time.Millisecond
 )
 
@@ -29,7 +29,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
 	n := c.insertCounters(t)
 	n.mayFail = true
-	ctx, stop := context.WithTimeout(t.Context(), lifeTime)
+	ctx, stop := context.WithTimeout(t.Context(), killTime)
 	defer stop()
 	n.start(t, ctx, 2)
 	moves := 0
