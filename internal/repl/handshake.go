@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"syscall"
 	"time"
 
 	"google.golang.org/grpc/credentials"
@@ -109,7 +110,8 @@ type unanswered struct {
 // Read is io.Reader's.
 func (u *unanswered) Read(p []byte) (int, error) {
 	n, err := u.Conn.Read(p)
-	if n == 0 && !u.answered && errors.Is(err, io.EOF) {
+	// A process that has not read all of it resets the connection.
+	if n == 0 && !u.answered && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET)) {
 		u.n.denied(u.host, errUnanswered)
 	}
 	u.answered = u.answered || n > 0
