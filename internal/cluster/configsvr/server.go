@@ -87,7 +87,7 @@ func New(o Options) *Server {
 // Commands returns the commands that routers send.
 func (s *Server) Commands() []*command.Command {
 	return []*command.Command{
-		s.addShard(), s.listShards(), s.removeShard(), s.stopShardDraining(),
+		s.addShard(), s.listShards(), s.removeShard(), s.startShardDraining(), s.stopShardDraining(), s.shardDrainingStatus(), s.commitShardRemoval(),
 		s.createDatabase("CreateDatabase"), s.createDatabase("EnableSharding"), s.movePrimary(), s.dropDatabase(),
 		s.moveCollection(), s.abortMoveCollection(), s.untrackUnshardedCollection(), s.unshardCollection(), s.abortUnshardCollection(),
 		s.shardCollection(), s.drop(), s.renameCollection(), s.refineCollectionShardKey(), s.indexes("CreateIndexes"), s.indexes("DropIndexes"), s.indexes("CollMod"),
