@@ -175,3 +175,37 @@ test('mongosh: the page Hashed Sharding', async (t) => {
     assert.deepEqual(cases.map(([text], i) => `${text}: ${got[i]}`), cases.map(([text, want]) => `${text}: ${want}`));
   });
 });
+
+test('mongosh: one set that is config servers and a shard, and its way back', async (t) => {
+  const { routers: [router], shards: [s0] } = await startCluster(t, { shards: 1, routers: 1 });
+  assert.deepEqual(mongosh(router, `
+    print(sh.isConfigShardEnabled().enabled, admin.runCommand({ transitionToDedicatedConfigServer: 1 }).state);
+    print(admin.runCommand({ transitionFromDedicatedConfigServer: 1 }).ok, sh.isConfigShardEnabled().enabled, sh.listShards().map(s => s._id).join());
+    print(code(() => sh.addShard(admin.runCommand({ getShardMap: 1 }).map.config)));
+    print(['removeShard', 'startShardDraining', 'stopShardDraining', 'commitShardRemoval'].map(c => code(() => admin.runCommand({ [c]: 'config' }))).join(), code(() => sh.shardDrainingStatus('config')));
+    print(sh.enableSharding('app', 'config').ok, sh.shardCollection('app.events', { user: 'hashed' }).ok);
+    use('app');
+    db.events.insertMany(Array.from({ length: 1000 }, (_, i) => ({ user: i })));
+    db.plain.insertOne({ _id: 1 });
+    print(Object.values(held('app.events')).every(n => n > 400), db.events.find({ user: 7 }).explain().queryPlanner.winningPlan.shards.length);
+    const stats = () => db.events.getShardDistribution().value;
+    print(Object.keys(stats()).length);
+    print(code(() => sh.shardDrainingStatus('s0')), code(() => admin.runCommand({ commitShardRemoval: 's0' })), code(() => sh.shardDrainingStatus('none')));
+    print(admin.runCommand({ startShardDraining: 's0' }).ok, sh.listShards({ draining: true }).map(s => s._id).join(), config.shards.findOne({ _id: 's0' }).draining);
+    print(code(() => admin.runCommand({ transitionToDedicatedConfigServer: 1 })));
+    until('s0 is empty', () => sh.shardDrainingStatus('s0').state === 'drainingComplete');
+    print(admin.runCommand({ commitShardRemoval: 's0' }).ok, sh.listShards().map(s => s._id).join(), db.events.countDocuments());
+    print(code(() => admin.runCommand({ transitionToDedicatedConfigServer: 1 })));
+    print(sh.addShard('${s0.set}').shardAdded);
+    const begun = admin.runCommand({ transitionToDedicatedConfigServer: 1 });
+    print(begun.state, begun.dbsToMove.join(), begun.collectionsToMove.length);
+    print(sh.getTransitionToDedicatedConfigServerStatus().state);
+    print(admin.runCommand({ movePrimary: 'app', to: 's0' }).ok);
+    until('the config servers are dedicated', () => admin.runCommand({ transitionToDedicatedConfigServer: 1 }).state === 'completed');
+    print(sh.isConfigShardEnabled().enabled, spread('app.events').endsWith(',0,0'), db.events.countDocuments(), db.plain.countDocuments());
+    sh.status();
+  `).slice(0, 18), [
+    'false completed', '1 true config,s0', '96', '20,20,20,20 20', '1 1', 'true 1', '3',
+    '117 117 70', '1 s0 true', '117', '1 config 1000', '20', 's0', 'started app 0', 'ongoing', '1', 'false true 1000 1', 'shardingVersion',
+  ]);
+});

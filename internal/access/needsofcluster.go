@@ -16,6 +16,11 @@ var ofCluster = map[string]needed{
 	"transitionFromDedicatedConfigServer": clusterNeeds(auth.TransitionFromDedicatedConfigServer),
 	"transitionToDedicatedConfigServer":   clusterNeeds(auth.TransitionToDedicatedConfigServer),
 
+	"startTransitionToDedicatedConfigServer":     clusterNeeds(auth.TransitionToDedicatedConfigServer),
+	"stopTransitionToDedicatedConfigServer":      clusterNeeds(auth.TransitionToDedicatedConfigServer),
+	"getTransitionToDedicatedConfigServerStatus": clusterNeeds(auth.TransitionToDedicatedConfigServer),
+	"commitTransitionToDedicatedConfigServer":    clusterNeeds(auth.TransitionToDedicatedConfigServer),
+
 	"addShardToZone":      zoneNeeds(auth.On(ofConfig("shards"), auth.Update), auth.On(ofConfig("tags"), auth.Find)),
 	"removeShardFromZone": zoneNeeds(auth.On(ofConfig("shards"), auth.Update), auth.On(ofConfig("tags"), auth.Find)),
 	"updateZoneKeyRange":  zoneNeeds(auth.On(ofConfig("shards"), auth.Find), auth.On(ofConfig("tags"), auth.Find, auth.Update, auth.Remove)),

@@ -21,6 +21,16 @@ var ofCluster = []string{
 	"balancerStart", "balancerStop", "balancerStatus", "balancerCollectionStatus", "configureCollectionBalancing",
 	"refineCollectionShardKey", "reshardCollection", "commitReshardCollection", "abortReshardCollection",
 	"cleanupOrphaned", "clearJumboFlag", "setAllowMigrations", "transitionFromDedicatedConfigServer", "transitionToDedicatedConfigServer",
+	"startTransitionToDedicatedConfigServer", "stopTransitionToDedicatedConfigServer",
+	"getTransitionToDedicatedConfigServerStatus", "commitTransitionToDedicatedConfigServer",
+}
+
+// once has those of them that are not sent again if the config servers do not answer: done
+// twice they answer something else than done once.
+var once = map[string]bool{
+	"removeShard": true, "commitShardRemoval": true, "commitTransitionToDedicatedConfigServer": true, "split": true, "mergeChunks": true,
+	"moveCollection": true, "unshardCollection": true, "untrackUnshardedCollection": true, "abortMoveCollection": true, "abortUnshardCollection": true,
+	"reshardCollection": true, "commitReshardCollection": true, "abortReshardCollection": true,
 }
 
 // lowerCase has the old spellings of some of them.
@@ -36,7 +46,9 @@ func (r *Router) clusterCommands() []*command.Command {
 			Name: name, Flags: command.AdminOnly | command.TakesWriteConcern, Help: "passed on to the config servers",
 			Run: func(ctx context.Context, op *command.Op) error {
 				_, first := op.Body.First()
-				return r.onConfig(ctx, op, name, first)
+				b := new(bson.Builder).Value(configName(name), first)
+				appendRest(b, op.Body)
+				return r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Finish(), Idempotent: !once[name]})
 			},
 		}
 		if old := lowerCase[name]; old != "" {
@@ -52,15 +64,15 @@ func (r *Router) clusterCommands() []*command.Command {
 func (r *Router) onConfig(ctx context.Context, op *command.Op, name string, value bson.Value) error {
 	b := new(bson.Builder).Value(configName(name), value)
 	appendRest(b, op.Body)
-	return r.passToConfig(ctx, op, "admin", b.Finish())
+	return r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Finish()})
 }
 
 // configName returns the config servers' name of a client's command.
 func configName(name string) string { return "_configsvr" + strings.ToUpper(name[:1]) + name[1:] }
 
 // passToConfig forwards a command to the config primary, and returns its reply.
-func (r *Router) passToConfig(ctx context.Context, op *command.Op, db string, body bson.Doc) error {
-	a, err := r.config.Run(ctx, client.Call{DB: db, Body: body})
+func (r *Router) passToConfig(ctx context.Context, op *command.Op, call client.Call) error {
+	a, err := r.config.Run(ctx, call)
 	if a.Reply != nil {
 		if t := a.Reply.Lookup("operationTime"); t.Type == bson.TypeTimestamp {
 			op.OperationTime.Observe(t.Timestamp())

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -137,6 +138,6 @@ func (r *Router) indexes(name string) command.Handler {
 				b.Value(field, v)
 			}
 		}
-		return r.passToConfig(ctx, op, "admin", b.Close().Finish())
+		return r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Close().Finish()})
 	}
 }

@@ -35,7 +35,7 @@ func (r *Router) userCommands() []*command.Command {
 				first, v := op.Body.First()
 				b := new(bson.Builder).Value(first, v)
 				appendRest(b, op.Body)
-				return r.passToConfig(ctx, op, op.DB, b.Finish())
+				return r.passToConfig(ctx, op, client.Call{DB: op.DB, Body: b.Finish()})
 			}
 		case strings.HasPrefix(c.Name, "_"): // asked of servers with data
 			continue

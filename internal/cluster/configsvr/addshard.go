@@ -30,27 +30,34 @@ func (s *Server) runAddShard(ctx context.Context, op *command.Op) error {
 	if op.Args.Has("name") && name == "" {
 		return badValue("shard name cannot be empty")
 	}
-	if name == "config" || name == "" && at.Name == "config" {
+	if name == configShard || name == "" && at.Name == configShard {
 		return badValue("use of shard replica set with name 'config' is not allowed")
 	}
-	has, host, err := s.identify(ctx, at)
+	has, host, err := s.identify(ctx, at, name)
 	if err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindAddShard, ns: at.Name, claim: claim{alone: []string{"shard " + at.Name, "shard list"}}, decide: func() (decision, error) {
-		var d decision
-		d, name, err = s.decideAddShard(at, host, name, has)
-		return d, err
-	}})
-	if err == nil {
+	if name, err = s.addAs(ctx, at, host, name, has); err == nil {
 		op.Reply.String("shardAdded", name)
 	}
 	return err
 }
 
-// identify asks a replica set for its identity and its databases. host is its name with
-// the members that it reports. Errors: 20, 96, 203, those of the network.
-func (s *Server) identify(ctx context.Context, at client.SetString) (has []string, host string, err error) {
+// addAs adds a set, which has identified itself, as a shard. It returns the shard's id:
+// name, or one that is made if that is empty.
+func (s *Server) addAs(ctx context.Context, at client.SetString, host, name string, has []string) (string, error) {
+	_, err := s.operate(ctx, plan{kind: step.KindAddShard, ns: at.Name, claim: claim{alone: []string{"shard " + at.Name, "shard list"}}, decide: func() (decision, error) {
+		d, id, err := s.decideAddShard(at, host, name, has)
+		name = id
+		return d, err
+	}})
+	return name, err
+}
+
+// identify asks a replica set for its identity and its databases. name is the id that it
+// will have as a shard. host is its name with the members that it reports.
+// Errors: 20, 96, 203, those of the network.
+func (s *Server) identify(ctx context.Context, at client.SetString, name string) (has []string, host string, err error) {
 	hello, err := s.Shards.Ask(ctx, at.String(), "admin", new(bson.Builder).Int32("hello", 1).Finish())
 	if err != nil {
 		return nil, "", err
@@ -58,7 +65,7 @@ func (s *Server) identify(ctx context.Context, at client.SetString) (has []strin
 	switch set := text(hello, "setName"); {
 	case text(hello, "msg") == "isdbgrid":
 		return nil, "", mongoerr.New(mongoerr.IllegalOperation, "cannot add mongos as a shard")
-	case hello.Has("configsvr"):
+	case hello.Has("configsvr") && name != configShard:
 		return nil, "", mongoerr.New(mongoerr.OperationFailed, "Cannot add %s as a shard since it is a config server", at)
 	case set == "":
 		return nil, "", mongoerr.New(mongoerr.OperationFailed, "host did not return a set name; the set %s may still be initializing", at)

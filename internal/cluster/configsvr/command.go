@@ -20,9 +20,14 @@ func newCommand(name string, value *command.Field, run command.Handler, fields .
 	return &command.Command{
 		Name: prefix + name, Flags: command.AdminOnly | command.TakesWriteConcern, Run: run,
 		Fields: command.NewFields(prefix+name, append([]*command.Field{command.Value(value)}, fields...)...),
-		Help:   "what a router asks the config servers for " + strings.ToLower(name[:1]) + name[1:],
+		Help:   "what a router asks the config servers for " + lowerFirst(name),
 	}
 }
+
+func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:] }
+
+// clientsName returns the name of the client's command.
+func clientsName(c *command.Command) string { return lowerFirst(strings.TrimPrefix(c.Name, prefix)) }
 
 // value returns the command's own value, a string.
 func value(op *command.Op) string { return op.Args.Str(op.Command.Name) }

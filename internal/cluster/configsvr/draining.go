@@ -59,7 +59,10 @@ func (l *left) report(r *bson.Builder, state drainState, id string) {
 // changes nothing for one that drains. (Manual, from 8.3 on: startShardDraining.)
 func (s *Server) startShardDraining() *command.Command {
 	return newCommand("StartShardDraining", command.String(""), func(ctx context.Context, op *command.Op) error {
-		_, _, err := s.startDraining(ctx, value(op))
+		id, err := notConfig(op, "startTransitionToDedicatedConfigServer")
+		if err == nil {
+			_, _, err = s.startDraining(ctx, id)
+		}
 		return err
 	})
 }
@@ -114,7 +117,11 @@ func (s *Server) checkDrain(sh shardDoc) error {
 // (Manual, from 8.3 on: stopShardDraining.)
 func (s *Server) stopShardDraining() *command.Command {
 	return newCommand("StopShardDraining", command.String(""), func(ctx context.Context, op *command.Op) error {
-		return s.stopDraining(ctx, value(op))
+		id, err := notConfig(op, "stopTransitionToDedicatedConfigServer")
+		if err != nil {
+			return err
+		}
+		return s.stopDraining(ctx, id)
 	})
 }
 
@@ -143,11 +150,15 @@ func (s *Server) runShardDrainingStatus(_ context.Context, op *command.Op) error
 	if v.Type != bson.TypeString && (!any || n != 1) {
 		return mongoerr.New(mongoerr.TypeMismatch, "shardDrainingStatus takes the id of a shard, or 1, found %s", v)
 	}
+	id := ""
+	if v.Type == bson.TypeString {
+		var err error
+		if id, err = notConfig(op, "getTransitionToDedicatedConfigServerStatus"); err != nil {
+			return err
+		}
+	}
 	return s.read(func() error {
-		id := ""
-		if v.Type == bson.TypeString {
-			id = v.Str()
-		} else {
+		if v.Type != bson.TypeString {
 			all, err := s.shards()
 			i := slices.IndexFunc(all, func(o shardDoc) bool { return o.Draining })
 			if err != nil || i < 0 {

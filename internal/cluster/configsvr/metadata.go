@@ -22,12 +22,12 @@ func (s *Server) shards() ([]shardDoc, error) {
 	docs, err := s.all(shards)
 	var out []shardDoc
 	for _, d := range docs {
-		out = append(out, parseShard(d))
+		out = append(out, s.parseShard(d))
 	}
 	return out, err
 }
 
-func parseShard(d bson.Doc) shardDoc {
+func (s *Server) parseShard(d bson.Doc) shardDoc {
 	sh := shardDoc{ID: text(d, "_id"), Host: text(d, "host"), Draining: d.Lookup("draining").Truthy(), doc: d}
 	if v := d.Lookup("tags"); v.Type == bson.TypeArray {
 		for t := range v.Doc().Values() {
@@ -35,6 +35,9 @@ func parseShard(d bson.Doc) shardDoc {
 				sh.Zones = append(sh.Zones, t.Str())
 			}
 		}
+	}
+	if sh.ID == configShard { // whatever their members were when they became a shard
+		sh.Host = s.ConfigDB()
 	}
 	return sh
 }
@@ -53,7 +56,7 @@ func (s *Server) shard(id string) (shardDoc, error) {
 	if err == nil && d == nil {
 		err = mongoerr.New(mongoerr.ShardNotFound, "Shard %s not found", id)
 	}
-	return parseShard(d), err
+	return s.parseShard(d), err
 }
 
 func ids(of []shardDoc) []string {

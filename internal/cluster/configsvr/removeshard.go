@@ -16,7 +16,11 @@ func (s *Server) removeShard() *command.Command {
 }
 
 func (s *Server) runRemoveShard(ctx context.Context, op *command.Op) error {
-	return s.stepRemoval(ctx, op, value(op))
+	id, err := notConfig(op, "transitionToDedicatedConfigServer")
+	if err != nil {
+		return err
+	}
+	return s.stepRemoval(ctx, op, id)
 }
 
 // stepRemoval makes the next step of a removal: the first call starts to drain, further ones
@@ -47,11 +51,20 @@ func (s *Server) commitShardRemoval() *command.Command {
 }
 
 func (s *Server) runCommitShardRemoval(ctx context.Context, op *command.Op) error {
-	id := value(op)
+	id, err := notConfig(op, "commitTransitionToDedicatedConfigServer")
+	if err != nil {
+		return err
+	}
+	return s.commitRemoval(ctx, id, "shardDrainingStatus")
+}
+
+// commitRemoval removes a shard that has been drained. status is the command that says how
+// far it is. Errors: 20, 70, 117.
+func (s *Server) commitRemoval(ctx context.Context, id, status string) error {
 	err := s.read(func() error {
 		has, err := s.leftWhileDraining(id)
 		if err == nil && !has.nothing() {
-			err = mongoerr.New(mongoerr.IllegalOperation, "The shard %s isn't completely drained. Please use the shardDrainingStatus command to check the draining status", id)
+			err = mongoerr.New(mongoerr.IllegalOperation, "The shard %s isn't completely drained. Please use the %s command to check the draining status", id, status)
 		}
 		return err
 	})

@@ -86,15 +86,15 @@ func New(o Options) *Server {
 
 // Commands returns the commands that routers send.
 func (s *Server) Commands() []*command.Command {
-	return []*command.Command{
-		s.addShard(), s.listShards(), s.removeShard(), s.startShardDraining(), s.stopShardDraining(), s.shardDrainingStatus(), s.commitShardRemoval(),
+	return append(s.dedicatedSteps(),
+		s.addShard(), s.transitionFromDedicatedConfigServer(), s.transitionToDedicatedConfigServer(), s.listShards(), s.removeShard(), s.startShardDraining(), s.stopShardDraining(), s.shardDrainingStatus(), s.commitShardRemoval(),
 		s.createDatabase("CreateDatabase"), s.createDatabase("EnableSharding"), s.movePrimary(), s.dropDatabase(),
 		s.moveCollection(), s.abortMoveCollection(), s.untrackUnshardedCollection(), s.unshardCollection(), s.abortUnshardCollection(),
 		s.shardCollection(), s.drop(), s.renameCollection(), s.refineCollectionShardKey(), s.indexes("CreateIndexes"), s.indexes("DropIndexes"), s.indexes("CollMod"),
 		s.split(), s.mergeChunks(), s.mergeAllChunksOnShard(), s.moveChunk(), s.moveRange(), s.clearJumboFlag(),
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),
 		s.balancerStart(), s.balancerStop(), s.balancerStatus(), s.balancerCollectionStatus(), s.configureCollectionBalancing(), s.setAllowMigrations(),
-	}
+	)
 }
 
 // newID returns a new ObjectId.
