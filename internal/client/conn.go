@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/wire"
+	"github.com/mayflydb/mayfly/internal/wire/stream"
 )
 
 // Options are the options of a Conn.
@@ -35,6 +36,7 @@ type Options struct {
 // Conn is one connection to a server. It is for one goroutine at a time.
 type Conn struct {
 	nc     net.Conn
+	stream *stream.Stream // nc, if it is one of several on a socket
 	reader *wire.Reader
 	lastID int32
 	hello  bson.Doc
@@ -44,11 +46,7 @@ type Conn struct {
 // Connect opens a connection, sends hello and logs in. Errors are those of the network,
 // or *mongoerr.Error from the server: 18 if the login fails.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
-	network := "tcp"
-	if strings.HasPrefix(o.Address, "/") {
-		network = "unix"
-	}
-	nc, err := new(net.Dialer).DialContext(ctx, network, o.Address)
+	nc, err := dial(ctx, o)
 	if err != nil {
 		return nil, err
 	}
@@ -62,6 +60,24 @@ func Connect(ctx context.Context, o Options) (*Conn, error) {
 		return nil, errors.Join(err, c.Close())
 	}
 	return c, nil
+}
+
+// connectOn is Connect on a new stream.
+func connectOn(ctx context.Context, m *stream.Stream, o Options) (*Conn, error) {
+	c := &Conn{nc: m, stream: m, reader: wire.NewReader(m)}
+	if err := c.greet(ctx, o); err != nil {
+		return nil, errors.Join(err, c.Close())
+	}
+	return c, nil
+}
+
+// dial opens the socket.
+func dial(ctx context.Context, o Options) (net.Conn, error) {
+	network := "tcp"
+	if strings.HasPrefix(o.Address, "/") {
+		network = "unix"
+	}
+	return new(net.Dialer).DialContext(ctx, network, o.Address)
 }
 
 // encrypt does the TLS handshake on nc. It closes nc if that fails.
@@ -114,14 +130,16 @@ func (c *Conn) Close() error {
 // other error, and if ctx ends, the connection is broken. Errors of single writes
 // (writeErrors) are in the reply.
 func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
+	return c.run(ctx, new(bson.Builder).Fields(body).String("$db", db).Finish(), sequences)
+}
+
+// run is Run of a body that has $db.
+func (c *Conn) run(ctx context.Context, body bson.Doc, sequences []wire.Sequence) (bson.Doc, error) {
 	if c.broken != nil {
 		return nil, fmt.Errorf("the connection is broken: %w", c.broken)
 	}
 	c.lastID++
-	m := &wire.Message{
-		RequestID: c.lastID, OpCode: wire.OpMsg, Compressor: wire.None, Sequences: sequences,
-		Body: new(bson.Builder).Fields(body).String("$db", db).Finish(),
-	}
+	m := &wire.Message{RequestID: c.lastID, OpCode: wire.OpMsg, Compressor: wire.None, Sequences: sequences, Body: body}
 	reply, err := c.exchange(ctx, m)
 	if err != nil {
 		return nil, err
@@ -133,15 +151,12 @@ func (c *Conn) Run(ctx context.Context, db string, body bson.Doc, sequences ...w
 var longAgo = time.Unix(1, 0)
 
 // exchange sends a message and waits for its reply until ctx ends.
-func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) {
-	deadline, _ := ctx.Deadline()
-	if err := c.nc.SetDeadline(deadline); err != nil {
-		return nil, c.breaks(ctx, err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(longAgo) })
-	reply, err := c.roundTrip(m)
-	if !stop() && err == nil {
-		err = context.Cause(ctx) // the deadline of the connection
+func (c *Conn) exchange(ctx context.Context, m *wire.Message) (reply bson.Doc, err error) {
+	if c.stream != nil {
+		c.stream.Until(ctx.Done())
+		reply, err = c.roundTrip(m)
+	} else {
+		reply, err = c.roundTripUntil(ctx, m)
 	}
 	var refused *mongoerr.Error
 	switch {
@@ -151,6 +166,20 @@ func (c *Conn) exchange(ctx context.Context, m *wire.Message) (bson.Doc, error) 
 		return nil, err
 	}
 	return nil, c.breaks(ctx, err)
+}
+
+// roundTripUntil is roundTrip on a socket, until ctx ends.
+func (c *Conn) roundTripUntil(ctx context.Context, m *wire.Message) (bson.Doc, error) {
+	deadline, _ := ctx.Deadline()
+	if err := c.nc.SetDeadline(deadline); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, func() { _ = c.nc.SetDeadline(longAgo) })
+	reply, err := c.roundTrip(m)
+	if !stop() && err == nil {
+		err = context.Cause(ctx) // the deadline of the connection
+	}
+	return reply, err
 }
 
 // breaks marks the connection as broken. It returns the error of ctx if that is the cause.

@@ -2,10 +2,15 @@ package client
 
 import (
 	"context"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/wire/stream"
 )
 
 const (
@@ -19,6 +24,13 @@ const (
 	// failed check, or while a caller waits for a member.
 	heartbeat   = 10 * time.Second
 	failedPause = 250 * time.Millisecond
+	// maxStreamed bounds the arguments of a call, in bytes, that shares a socket with
+	// others (package stream). Servers take memory for larger ones, which they may have to
+	// wait for.
+	maxStreamed = 32 << 10
+	// processorsASocket is for how many processors of this machine there is one socket for
+	// streams to a member: what a socket brings is handed on by one goroutine.
+	processorsASocket = 4
 )
 
 // role is the role of a member at its last check.
@@ -50,12 +62,28 @@ type member struct {
 	kick chan struct{}      // triggers a check at once
 
 	slots chan struct{} // one for each connection in use
-	pool  struct {
-		sync.Mutex
-		idle   []idleConn // most recently used last
-		life   int        // incremented when all connections are lost
-		closed bool
+	dials chan struct{} // held while a socket for streams is opened
+	pool  pool
+}
+
+// pool is the connections to a member that are not in use.
+type pool struct {
+	sync.Mutex
+	idle     idleConns
+	streams  idleConns // those that share sockets
+	sessions []*stream.Session
+	retired  []*stream.Session // which end with the last call on them
+	next     int               // index in sessions of the next stream
+	life     int               // incremented when all connections are lost
+	closed   bool
+}
+
+// idleLocked are those of one kind.
+func (p *pool) idleLocked(streams bool) *idleConns {
+	if streams {
+		return &p.streams
 	}
+	return &p.idle
 }
 
 type idleConn struct {
@@ -64,9 +92,34 @@ type idleConn struct {
 	used time.Time
 }
 
+// idleConns are connections that nobody uses, the most recently used last.
+type idleConns []idleConn
+
+// pop takes out the last one; its conn is nil if there is none.
+func (l *idleConns) pop() (c idleConn) {
+	if n := len(*l); n > 0 {
+		c = (*l)[n-1]
+		*l = (*l)[:n-1]
+	}
+	return c
+}
+
+// cut takes out those that have not been used since a time; all for the zero time.
+func (l *idleConns) cut(since time.Time) idleConns {
+	n := 0
+	for n < len(*l) && (since.IsZero() || (*l)[n].used.Before(since)) {
+		n++
+	}
+	gone := slices.Clone((*l)[:n])
+	*l = append((*l)[:0], (*l)[n:]...)
+	return gone
+}
+
 func newMember(address string, o Options) *member {
 	o.Address = address
-	return &member{address: address, options: o, kick: make(chan struct{}, 1), slots: make(chan struct{}, maxConnections)}
+	m := &member{address: address, options: o, kick: make(chan struct{}, 1), slots: make(chan struct{}, maxConnections), dials: make(chan struct{}, 1)}
+	m.pool.sessions = make([]*stream.Session, max(1, runtime.GOMAXPROCS(0)/processorsASocket))
+	return m
 }
 
 // has reports whether m has all of the tags.
@@ -79,25 +132,30 @@ func (m *member) has(tags bson.Doc) bool {
 	return true
 }
 
-// take returns a connection for exclusive use until give. Errors: those of Connect, the
-// cause of ctx's end.
-func (m *member) take(ctx context.Context) (*Conn, int, error) {
+// take returns a connection for exclusive use until give. A small call may share a socket
+// with others. Errors: those of Connect, the cause of ctx's end.
+func (m *member) take(ctx context.Context, small bool) (*Conn, int, error) {
 	select {
 	case m.slots <- struct{}{}:
 	case <-ctx.Done():
 		return nil, 0, context.Cause(ctx)
 	}
+	small = small && m.options.TLS == nil && !strings.HasPrefix(m.options.Address, "/")
 	p := &m.pool
 	p.Lock()
 	life := p.life
-	for n := len(p.idle); n > 0; n = len(p.idle) {
-		c := p.idle[n-1]
-		p.idle = p.idle[:n-1]
+	if c := p.idleLocked(small).pop(); c.conn != nil {
 		p.Unlock()
 		return c.conn, c.life, nil
 	}
 	p.Unlock()
-	c, err := Connect(ctx, m.options)
+	var c *Conn
+	var err error
+	if small {
+		c, life, err = m.connectStream(ctx)
+	} else {
+		c, err = Connect(ctx, m.options)
+	}
 	if err != nil {
 		<-m.slots
 		return nil, 0, err
@@ -105,17 +163,62 @@ func (m *member) take(ctx context.Context) (*Conn, int, error) {
 	return c, life, nil
 }
 
+// connectStream is Connect on a socket that it shares with others.
+func (m *member) connectStream(ctx context.Context) (*Conn, int, error) {
+	opened, life, err := m.openStream(ctx)
+	if err != nil {
+		return nil, 0, err
+	}
+	c, err := connectOn(ctx, opened, m.options)
+	return c, life, err
+}
+
+// openStream opens a stream on the next socket, and that if it is not open.
+func (m *member) openStream(ctx context.Context) (*stream.Stream, int, error) {
+	select {
+	case m.dials <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, context.Cause(ctx)
+	}
+	defer func() { <-m.dials }()
+	p := &m.pool
+	p.Lock()
+	life, i := p.life, p.next
+	p.next = (i + 1) % len(p.sessions)
+	session := p.sessions[i]
+	p.Unlock()
+	if session == nil || session.Err() != nil {
+		nc, err := dial(ctx, m.options)
+		if err != nil {
+			return nil, 0, err
+		}
+		session = stream.Dial(nc)
+		p.Lock()
+		if p.closed {
+			p.Unlock()
+			_ = session.Close()
+			return nil, 0, net.ErrClosed
+		}
+		life, p.sessions[i] = p.life, session
+		p.Unlock()
+	}
+	opened, err := session.Open()
+	return opened, life, err
+}
+
 // give returns a connection to the pool.
 func (m *member) give(c *Conn, life int) {
 	defer func() { <-m.slots }()
 	p := &m.pool
 	p.Lock()
-	defer p.Unlock()
 	if c.broken != nil || p.closed || life != p.life {
+		p.Unlock()
 		_ = c.Close()
 		return
 	}
-	p.idle = append(p.idle, idleConn{c, life, time.Now()})
+	idle := p.idleLocked(c.stream != nil)
+	*idle = append(*idle, idleConn{c, life, time.Now()})
+	p.Unlock()
 }
 
 // drop closes the idle connections, and those in use once they are given back: if one
@@ -123,36 +226,62 @@ func (m *member) give(c *Conn, life int) {
 func (m *member) drop() {
 	m.pool.Lock()
 	m.pool.life++
-	m.closeIdleLocked(time.Time{})
 	m.pool.Unlock()
+	m.retire()
 }
 
-// closeIdleLocked closes connections that have been idle since before a time; all for the
-// zero time.
-func (m *member) closeIdleLocked(then time.Time) {
+// retire closes the idle connections, and has each socket of streams end with the last call
+// on it.
+func (m *member) retire() {
 	p := &m.pool
-	n := 0
-	for n < len(p.idle) && (then.IsZero() || p.idle[n].used.Before(then)) {
-		_ = p.idle[n].conn.Close()
-		n++
+	p.Lock()
+	p.retired = slices.DeleteFunc(p.retired, func(s *stream.Session) bool { return s.Err() != nil })
+	for i, s := range p.sessions {
+		if s != nil {
+			p.retired = append(p.retired, s)
+			p.sessions[i] = nil
+		}
 	}
-	p.idle = append(p.idle[:0], p.idle[n:]...)
+	draining := slices.Clone(p.retired)
+	p.Unlock()
+	for _, s := range draining {
+		s.Drain()
+	}
+	m.closeIdle(time.Time{})
+}
+
+// closeIdle closes connections that have been idle since before a time; all for the zero
+// time.
+func (m *member) closeIdle(then time.Time) {
+	p := &m.pool
+	p.Lock()
+	gone := append(p.idle.cut(then), p.streams.cut(then)...)
+	p.Unlock()
+	for _, c := range gone {
+		_ = c.conn.Close()
+	}
 }
 
 // tend closes connections that have been idle for idleTime.
-func (m *member) tend() {
-	m.pool.Lock()
-	m.closeIdleLocked(time.Now().Add(-idleTime))
-	m.pool.Unlock()
-}
+func (m *member) tend() { m.closeIdle(time.Now().Add(-idleTime)) }
 
-// close ends the monitor and closes the connections.
+// close ends the monitor and closes the connections, those in use once they are given back.
 func (m *member) close() {
 	m.stop()
 	m.pool.Lock()
 	m.pool.closed = true
-	m.closeIdleLocked(time.Time{})
 	m.pool.Unlock()
+	m.retire()
+}
+
+// end ends the calls that share sockets, after close.
+func (m *member) end() {
+	m.pool.Lock()
+	all := slices.Clone(m.pool.retired)
+	m.pool.Unlock()
+	for _, s := range all {
+		_ = s.Close()
+	}
 }
 
 // checkNow makes the monitor check at once.

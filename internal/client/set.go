@@ -90,10 +90,14 @@ func (s *Set) Close() {
 	s.end()
 	s.mu.Lock()
 	s.mu.closed = true
-	for _, m := range s.mu.members {
+	all := slices.Clone(s.mu.members)
+	for _, m := range all {
 		m.close()
 	}
 	s.mu.Unlock()
+	for _, m := range all {
+		m.end()
+	}
 	s.watching.Wait()
 }
 
@@ -127,6 +131,18 @@ type Call struct {
 	// write with a txnNumber. Only then it is retried after an error that leaves open
 	// whether it was executed.
 	Idempotent bool
+}
+
+// bodyRoom is what ask appends to a body, in bytes, and less than that usually.
+const bodyRoom = 256
+
+// size is how many bytes the arguments of the call take.
+func (c *Call) size() int {
+	n := len(c.Body)
+	for i := range c.Sequences {
+		n += c.Sequences[i].Size()
+	}
+	return n
 }
 
 // Answer is a reply, and the member that sent it.
@@ -199,12 +215,12 @@ func stateChange(c mongoerr.Code) (changed, unexecuted bool) {
 
 // ask sends c to m. sent says that m may have received it.
 func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool, err error) {
-	conn, life, err := m.take(ctx)
+	conn, life, err := m.take(ctx, c.size() <= maxStreamed)
 	if err != nil {
 		return a, false, err
 	}
 	defer m.give(conn, life)
-	b := new(bson.Builder).Fields(c.Body)
+	b := new(bson.Builder).Reset(make([]byte, 0, len(c.Body)+bodyRoom)).Fields(c.Body)
 	if c.Member == "" {
 		c.Read.Append(b)
 	} else {
@@ -213,7 +229,7 @@ func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool,
 	}
 	s.clock.Append(b)
 	a.Member = m.address
-	a.Reply, err = conn.Run(ctx, c.DB, b.Finish(), c.Sequences...)
+	a.Reply, err = conn.run(ctx, b.String("$db", c.DB).Finish(), c.Sequences)
 	if a.Reply != nil {
 		s.clock.ObserveReply(a.Reply)
 	}

@@ -17,7 +17,7 @@ const module = "github.com/mayflydb/mayfly/"
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
 	{"mongoerr", "invariant", "memory", "pcre", "collation", "fts", "config", "webserver"},
-	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "keystring"},
+	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "wire/stream", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},

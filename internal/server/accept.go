@@ -108,6 +108,8 @@ func (s *Server) serveLink(l *link) {
 		_, _ = io.WriteString(l, httpAnswer)
 	case spokenHTTP2, spokenKey:
 		l.log.Info("Ending a connection that speaks HTTP/2 or the protocol of replica set members", "id", logHTTP, "remote", l.client.Remote)
+	case spokenStreams:
+		s.serveStreams(l)
 	default:
 		newConnection(l, in).serve()
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/wire/stream"
 )
 
 // link is the server's part of a connection of any protocol: it is counted, its client
@@ -34,6 +35,8 @@ type link struct {
 	busySince atomic.Int64
 	awaiting  atomic.Bool
 	left      atomic.Bool
+
+	session atomic.Pointer[stream.Session] // of the connections that the socket carries; nil for none
 }
 
 // newLink makes a link. protocol is that of command.Client.
@@ -63,6 +66,14 @@ func socketOf(nc net.Conn) syscall.RawConn {
 		}
 		nc = on.NetConn()
 	}
+}
+
+// hungUp reports whether the peer has ended the connection, where that can be seen.
+func (l *link) hungUp() bool {
+	if m, ok := l.Conn.(*stream.Stream); ok {
+		return m.HungUp()
+	}
+	return l.raw != nil && hungUp(l.raw)
 }
 
 // addr formats an address for logs and currentOp; a client on a unix socket has none.
@@ -95,8 +106,12 @@ func (l *link) writes() bool {
 }
 
 // stop ends the connection: at once if it is idle or its operation only waits, else
-// after the reply to the running one.
+// after the reply to the running one. A socket of streams ends after the last of them.
 func (l *link) stop() {
+	if session := l.session.Load(); session != nil {
+		session.Drain()
+		return
+	}
 	_ = l.SetReadDeadline(longAgo) // reading fails, writing does not
 	if l.awaiting.Load() {
 		l.cancel(errInterrupted)

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/wire/stream"
 )
 
 // The first bytes of a connection tell its protocol: a MongoDB message begins with its
@@ -23,6 +24,8 @@ const (
 	spokenHTTP2
 	// spokenKey is the preface of members with a key file.
 	spokenKey
+	// spokenStreams are the connections of a process of a cluster on one socket.
+	spokenStreams
 )
 
 // firstBytes is how many bytes tell protocols apart.
@@ -39,6 +42,8 @@ func speaks(first []byte) spoken {
 		return spokenHTTP2
 	case repl.KeyPreface:
 		return spokenKey
+	case stream.Preface:
+		return spokenStreams
 	}
 	for _, m := range httpMethods {
 		if strings.HasPrefix(text, m) {

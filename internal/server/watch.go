@@ -23,7 +23,7 @@ func (s *Server) watch() {
 		}
 		now := int64(time.Since(s.started))
 		for _, c := range s.long(now - int64(watchAfter)) {
-			if c.raw != nil && hungUp(c.raw) {
+			if c.hungUp() {
 				c.cancel(errDisconnected)
 			}
 		}

@@ -63,6 +63,9 @@ func NewSequence(name string, docs ...bson.Doc) Sequence {
 // Len is the number of documents.
 func (s Sequence) Len() int { return s.n }
 
+// Size is how many bytes the documents take.
+func (s Sequence) Size() int { return len(s.data) }
+
 // AppendDocs appends the documents to dst.
 func (s Sequence) AppendDocs(dst []bson.Doc) []bson.Doc {
 	dst = slices.Grow(dst, s.n)
