@@ -10,18 +10,22 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
 // The row relayout makes a TTL index on a filled collection of which nothing is due, and
 // measures how the server changes its layout to windows: alone, and while clients read and
-// update its documents by _id as fast as they are answered.
+// update its documents by _id as fast as they are answered. After the first, all of them
+// become due, and their removal is measured.
 
 const (
 	// relayoutRow is its name.
 	relayoutRow = "relayout"
-	// relayoutAhead is how far ahead the documents are due, in milliseconds, of which
-	// they are spread over as much again.
-	relayoutAhead = 24 * 3_600_000
+	// relayoutSpread is the time over which the dates of the documents are spread, in
+	// milliseconds, up to as much ago; relayoutAfter is the age at which they are due.
+	relayoutSpread = 24 * 3_600_000
+	relayoutAfter  = 3 * relayoutSpread
 )
 
 // relaid is what the row measured of one relayout.
@@ -34,6 +38,8 @@ type relaid struct {
 	logsMost     int64
 	reads        [3]phase // before, during and after
 	writes       [3]phase
+	removal      time.Duration // of all documents; 0 if it was not measured
+	removalCPU   time.Duration // per document
 }
 
 // relayout measures the row.
@@ -72,7 +78,11 @@ func (b *bench) tellRelaid(name string, n int64, r *relaid) error {
 	fmt.Fprintf(w, "\tseconds\tdocs/s\tcpu/doc\tMB of tables before\tat most\tafter\tMB of logs at most\t\n")
 	fmt.Fprintf(w, "%s\t%.2f\t%.0f\t%s\t%d\t%d\t%d\t%d\t\n", name, r.took.Seconds(), float64(n)/r.took.Seconds(), micros(r.cpu),
 		r.tablesBefore>>20, r.tablesMost>>20, r.tablesAfter>>20, r.logsMost>>20)
-	return w.Flush()
+	if err := w.Flush(); err != nil || r.removal == 0 {
+		return err
+	}
+	fmt.Fprintf(b.o.Out, "then all are due: removed at %.0f documents/s, %s of processor time each\n", float64(n)/r.removal.Seconds(), micros(r.removalCPU))
+	return nil
 }
 
 // relay fills a collection and has its layout changed while that many clients work.
@@ -109,7 +119,11 @@ func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error
 	if err := load(0, quiet); err != nil {
 		return nil, err
 	}
-	if err := s.makeDue(ctx); err != nil { // the monitor is on from here on
+	if err := s.monitor(ctx, true); err != nil {
+		return nil, err
+	}
+	later := mongo.IndexModel{Keys: bson.D{{Key: "due", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(relayoutAfter / 1000)}
+	if _, err := s.plain.Indexes().CreateOne(ctx, later); err != nil {
 		return nil, err
 	}
 	profiled := b.profile(ctx, fmt.Sprintf("%s-%d", relayoutRow, clients), liveQuiet)
@@ -126,19 +140,40 @@ func (b *bench) relay(ctx context.Context, n int64, clients int) (*relaid, error
 	if r.tablesAfter, err = s.disk(ctx); err != nil {
 		return nil, err
 	}
-	return r, s.monitor(ctx, false)
+	if err := s.monitor(ctx, false); err != nil || clients > 0 {
+		return r, err
+	}
+	return r, s.removeRelaid(ctx, n, r)
 }
 
-// fillLater makes documents that are due in a day or two.
+// removeRelaid makes all documents due, and measures their removal.
+func (m *mayfly) removeRelaid(ctx context.Context, n int64, r *relaid) error {
+	change := bson.D{{Key: "collMod", Value: m.plain.Name()}, {Key: "index", Value: bson.D{{Key: "name", Value: "due_1"}, {Key: "expireAfterSeconds", Value: 0}}}}
+	if err := m.plain.Database().RunCommand(ctx, change).Err(); err != nil {
+		return err
+	}
+	used, err := m.cpu()
+	if err != nil {
+		return err
+	}
+	if r.removal, err = timedRemoval(ctx, m, n); err != nil {
+		return err
+	}
+	after, err := m.cpu()
+	r.removalCPU = (after - used) / time.Duration(n)
+	return err
+}
+
+// fillLater makes documents with dates of the last two days, none of the last.
 func fillLater(ctx context.Context, s *mayfly, n int64) error {
-	base := time.Now().UnixMilli() + relayoutAhead
+	base := time.Now().UnixMilli() - 2*relayoutSpread
 	var next atomic.Int64
 	return parallel(fillClients, func(int) error {
 		w := &mayflyWorker{s}
 		for at := next.Add(manyDocuments) - manyDocuments; at < n; at = next.Add(manyDocuments) - manyDocuments {
 			due := make([]int64, min(manyDocuments, n-at))
 			for i := range due {
-				due[i] = base + rand.Int64N(relayoutAhead)
+				due[i] = base + rand.Int64N(relayoutSpread)
 			}
 			if err := w.insertDue(ctx, at, due); err != nil {
 				return err

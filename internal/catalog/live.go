@@ -51,7 +51,8 @@ type live struct {
 	// Collections that have had a relayout in this process; see relaid.go,
 	// relayout.go.
 	relaid  atomic.Pointer[relaid]
-	laying  sync.Mutex // held by RelayPart
+	relayed atomic.Pointer[RecordKey] // up to here the records have moved, about; nil if not known
+	laying  sync.Mutex                // held by RelayPart
 	leaving atomic.Pointer[leaveWatch]
 
 	numbering Numbering

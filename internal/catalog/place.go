@@ -39,10 +39,15 @@ func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 			return duplicateID(c, id)
 		}
 	}
-	if c.Windowed() && !u.record.OfID() {
-		u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, u.id), u.record.Section()})
-	}
+	u.hint(c)
 	return nil
+}
+
+// hint notes where the document of u.record is from now on, for lookups by _id.
+func (u *Unit) hint(c *Collection) {
+	if c.Windowed() && !u.record.OfID() {
+		u.e.hints = append(u.e.hints, hintNote{hintHash(c.Ident, c.lockName(u.record)), u.record.Section()})
+	}
 }
 
 // placeBucket makes u.record the record key of a new bucket, whose _id is unique.
@@ -107,8 +112,18 @@ func (u *Unit) resolve(key RecordKey) RecordKey {
 // reassignWindow moves a locked document to where it would be stored now. The caller makes
 // sure that it is not there already.
 func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error {
+	if err := u.storeMoved(c, key, doc); err != nil {
+		return err
+	}
+	return u.u.Delete(c.Ident, key, len(doc))
+}
+
+// storeMoved is reassignWindow but for the record that the document leaves, which the
+// caller removes.
+func (u *Unit) storeMoved(c *Collection, key RecordKey, doc bson.Doc) error {
 	u.record = c.layout.Append(u.record[:0], layout.Place{Doc: doc, ID: c.lockName(key), Low: c.live.lowWater.Load()})
 	u.keyRoom, u.e.keeps = 0, true
+	u.hint(c)
 	for i, ix := range c.indexes {
 		was, is := ix.holds(key), ix.holds(u.record)
 		if !was && !is {
@@ -134,9 +149,6 @@ func (u *Unit) reassignWindow(c *Collection, key RecordKey, doc bson.Doc) error 
 				return err
 			}
 		}
-	}
-	if err := u.u.Delete(c.Ident, key, len(doc)); err != nil {
-		return err
 	}
 	if err := u.u.Set(c.Ident, u.record, doc); err != nil {
 		return err

@@ -36,6 +36,7 @@ func (c *Collection) noteRelaid(old *Collection) {
 		if was != nil {
 			n.turns = was.turns + 1
 		}
+		c.live.relayed.Store(nil)
 		c.live.relaid.Store(n)
 	case c.relay == nil && old != nil && old.relay != nil:
 		c.live.relaid.Store(&relaid{ids: was.ids, turns: was.turns + 1})
@@ -98,7 +99,10 @@ func (c *Collection) findEitherOnce(dst RecordKey, r storage.Reader, id bson.Val
 		record = c.appendID(dst[:n], id)
 		doc, closer, err = c.find(r, record[n:])
 	}
-	if now := c.live.current.Load(); now.ClusteredByID() || now.relay != nil && now.relay.Back {
+	now := c.live.current.Load()
+	back := now.ClusteredByID() || now.relay != nil && now.relay.Back
+	stays := !back && now.relay != nil && c.likelyStays(id)
+	if back || stays {
 		if byID(); err != nil || doc != nil {
 			return record, doc, closer, err
 		}
@@ -106,12 +110,27 @@ func (c *Collection) findEitherOnce(dst RecordKey, r storage.Reader, id bson.Val
 	if record, doc, closer, err = c.findByEntry(dst, r, id); err != nil || doc != nil {
 		return record, doc, closer, err
 	}
+	if stays { // both were asked in the order in which documents move
+		return record, nil, nil, nil
+	}
 	if byID(); err != nil || doc != nil {
 		return record, doc, closer, err
 	}
 	// Where r reads the latest state, it may have moved to a window between the
 	// lookups.
 	return c.findByEntry(dst, r, id)
+}
+
+// likelyStays reports whether a document probably has not left the half by _id yet, so
+// that a lookup asks there first.
+func (c *Collection) likelyStays(id bson.Value) bool {
+	var room [64]byte
+	key := c.appendID(room[:0], id)
+	if _, moved := c.live.hints.get(hintHash(c.Ident, key)); moved {
+		return false
+	}
+	passed := c.live.relayed.Load()
+	return passed == nil || bytes.Compare(key, *passed) > 0
 }
 
 // findAgain finds a document by the key string of its _id if it has moved.

@@ -25,12 +25,19 @@ import (
 const (
 	// relayDocs is how many documents move in one unit while clients are active,
 	// and relayDocsAlone while none is: a larger unit costs less for each document
-	// (BenchmarkRelay: a tenth), and locks them for longer.
-	relayDocs, relayDocsAlone = 100, 1000
+	// (BenchmarkRelay: a third), and locks them for longer. relayUnitBytes is the size of
+	// the documents after which none is added to a unit.
+	relayDocs, relayDocsAlone = 100, 4000
+	relayUnitBytes            = 2 << 20
 	// maxDueLeft bounds the documents of a part noted as due and removed by others;
 	// where there are more, the part is read again.
 	maxDueLeft = 100_000
 )
+
+// relayRun is the least number of adjacent records that are removed with one tombstone;
+// less in tests. A memtable that has one is flushed soon (rangeDeleteFlush in package
+// storage), so units of relayDocs have none.
+var relayRun = 250
 
 // ErrRelayWaits says that the layout of a collection cannot be changed now, because an
 // index of it is being built, or others have changed it.
@@ -426,6 +433,7 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 	}
 	u.noteDue(c, doc)
 	u.wrote(c)
+	u.hint(c)
 	if err := u.u.Delete(c.Ident, u.from, len(old)); err != nil {
 		return err
 	}
@@ -464,12 +472,21 @@ type relayer struct {
 	begun time.Time // of the step
 	next  RecordKey
 	group []RecordKey // that move in the next unit, up to most
+	of    []leaver    // for each of them
+	bytes int         // their documents'
 	most  int
 	busy  []RecordKey // that other units had locked
 
 	passed        int64   // since the last step
 	due, dueBytes int64   // that stay
 	list          *idList // of those; nil if they are not listed
+}
+
+// leaver is what is known of a record that leaves its half.
+type leaver struct {
+	size int // of the document, which does not change there (invariant old-still)
+	// apart says that what stays lies between it and the one before.
+	apart bool
 }
 
 // begin sets the watch, and returns the state of the store at that moment.
@@ -509,6 +526,7 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 		return nil, err
 	}
 	defer it.Close()
+	apart := true // the other half lies between two ranges
 	for ok := it.First(); ok; ok = it.Next() {
 		if *size >= x.o.Bytes || x.list != nil && len(x.list.bytes) >= maxRelayList {
 			return bytes.Clone(it.Key()), x.moveGroup(ctx)
@@ -522,6 +540,7 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 		if x.o.Rule != nil && x.o.Rule.Due(v) <= x.o.Now {
 			x.due++
 			x.dueBytes += int64(len(v))
+			apart = true
 			if x.list != nil {
 				if err := x.list.add(v); err != nil {
 					return nil, err
@@ -529,8 +548,11 @@ func (x *relayer) readRange(ctx context.Context, s *storage.Snapshot, from, to R
 			}
 		} else {
 			x.group = append(x.group, bytes.Clone(it.Key()))
+			x.of = append(x.of, leaver{len(v), apart})
+			x.bytes += len(v)
+			apart = false
 		}
-		if len(x.group) >= x.most || x.passed == relayRead {
+		if len(x.group) >= x.most || x.bytes >= relayUnitBytes || x.passed == relayRead {
 			if err := x.moveGroup(ctx); err != nil {
 				return nil, err
 			}
@@ -561,16 +583,49 @@ func (x *relayer) moveGroup(ctx context.Context) error {
 				moved++
 				return x.move(u, k, doc)
 			})
-			return err
+			if err != nil {
+				return err
+			}
+			return x.leave(u, busy)
 		})
 		if err != nil {
 			return err
 		}
 		x.busy = append(x.busy, busy...)
-		x.group = x.group[:0]
+		passed := x.group[len(x.group)-1]
+		x.coll.live.relayed.Store(&passed)
+		x.group, x.of, x.bytes = x.group[:0], x.of[:0], 0
 	}
 	x.size()
 	return x.did(RelayStep{Passed: x.passed, Moved: moved})
+}
+
+// leave removes the records of a group that have moved: all but the busy ones. Among
+// those of a run no other is stored, as none is added to the half (invariant old-still).
+func (x *relayer) leave(u *Unit, busy []RecordKey) error {
+	isBusy := func(k RecordKey) bool { return len(busy) > 0 && bytes.Equal(busy[0], k) }
+	for i := 0; i < len(x.group); {
+		if isBusy(x.group[i]) {
+			busy = busy[1:]
+			i++
+			continue
+		}
+		run := i
+		for i++; i < len(x.group) && !x.of[i].apart && !isBusy(x.group[i]); i++ {
+		}
+		if i-run >= relayRun {
+			if err := u.u.DeleteRange(x.coll.Ident, x.group[run], append(bytes.Clone(x.group[i-1]), 0)); err != nil {
+				return err
+			}
+			continue
+		}
+		for ; run < i; run++ {
+			if err := u.u.Delete(x.coll.Ident, x.group[run], x.of[run].size); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // size returns how many documents the next unit has at most.
@@ -595,7 +650,8 @@ func (x *relayer) did(s RelayStep) (err error) {
 	return err
 }
 
-// move moves a locked document, unless that is not possible now.
+// move moves a locked document, unless that is not possible now. The caller removes its
+// record.
 func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 	now := u.inLatest(x.coll)
 	if err := x.o.Permit.Check(now); err != nil {
@@ -606,7 +662,7 @@ func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 	if now.building() || !now.leaves(k) {
 		return ErrRelayWaits
 	}
-	return u.reassignWindow(now, k, doc)
+	return u.storeMoved(now, k, doc)
 }
 
 // moveBusy moves the documents that others had locked.
@@ -620,7 +676,10 @@ func (x *relayer) moveBusy(ctx context.Context) error {
 				return err
 			}
 			moved++
-			return x.move(u, k, doc)
+			if err := x.move(u, k, doc); err != nil {
+				return err
+			}
+			return u.u.Delete(x.coll.Ident, k, len(doc))
 		})
 		if err == nil {
 			err = x.did(RelayStep{Moved: moved})

@@ -195,7 +195,9 @@ func TestRelayoutDisk(t *testing.T) {
 	}
 	message := func() string {
 		for _, op := range w.must(bson.MustParse(`{currentOp: 1, "command.relayout": "c", $db: "admin"}`)).Lookup("inprog").Doc().Slice() {
-			return op.Doc().Lookup("msg").Str()
+			if msg := op.Doc().Lookup("msg"); !msg.IsMissing() { // it has none before its first step
+				return msg.Str()
+			}
 		}
 		return ""
 	}

@@ -1,6 +1,7 @@
 package storage
 
 import (
+	"bytes"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -14,17 +15,21 @@ func TestOrder(t *testing.T) {
 		key   []byte
 		value []byte // nil: delete
 		merge bool
+		upTo  []byte // with which the range from key on is deleted
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		writes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) write {
 			w := write{
-				id:    Ident(rapid.IntRange(20, 22).Draw(t, "id")),
+				id:    Ident(rapid.IntRange(0xf5, 0xf8).Draw(t, "id")),
 				key:   rapid.SliceOfN(rapid.ByteRange(0, 1), 0, 10).Draw(t, "key"),
 				value: rapid.SliceOfN(rapid.Byte(), 1, 4).Draw(t, "value"),
 				merge: rapid.Bool().Draw(t, "merge"),
 			}
 			if rapid.Bool().Draw(t, "delete") {
 				w.value = nil
+			}
+			if rapid.IntRange(0, 9).Draw(t, "range") == 0 {
+				w.upTo = append(bytes.Clone(w.key), rapid.SliceOfN(rapid.Byte(), 1, 3).Draw(t, "up to")...)
 			}
 			if w.merge {
 				w.id += 10 // or-ed values and others have keyspaces of their own
@@ -34,6 +39,8 @@ func TestOrder(t *testing.T) {
 		apply := func(u *Unit, w write) {
 			var err error
 			switch {
+			case w.upTo != nil:
+				err = u.DeleteRange(w.id, w.key, w.upTo)
 			case w.value == nil:
 				err = u.Delete(w.id, w.key, -1)
 			case w.merge:
@@ -61,7 +68,7 @@ func TestOrder(t *testing.T) {
 			apply(all, w)
 		}
 		commit(all)
-		for id := Ident(20); id < 40; id++ {
+		for id := Ident(0xf5); id < 0xf8+20; id++ {
 			if a, b := contents(t, one, id), contents(t, many, id); a != b {
 				t.Fatalf("keyspace %d: %q one by one, %q together", id, a, b)
 			}

@@ -55,11 +55,12 @@ type unitMemory struct {
 	ordering ordering
 }
 
-// maxKeptLocks and maxKeptOrdering bound what unitMemory keeps for the next
-// unit: a number, and bytes.
+// maxKeptLocks, maxKeptBatch and maxKeptOrdering bound what a unit keeps for the next
+// one: a number, and bytes. A unit of a relayout fits.
 const (
 	maxKeptLocks    = 1 << 16
-	maxKeptOrdering = 1 << 20
+	maxKeptBatch    = 4 << 20
+	maxKeptOrdering = maxKeptBatch
 )
 
 var unitMemories = sync.Pool{New: func() any { return new(unitMemory) }}
@@ -73,7 +74,7 @@ func (e *Engine) Begin() *Unit {
 
 // Begin makes u, which is new or dead, a unit of e that starts now.
 func (u *Unit) Begin(e *Engine) {
-	*u = Unit{e: e, batch: e.db.NewBatch(), unitMemory: unitMemories.Get().(*unitMemory)}
+	*u = Unit{e: e, batch: e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch)), unitMemory: unitMemories.Get().(*unitMemory)}
 }
 
 // Empty reports whether the unit has no writes.
