@@ -221,7 +221,7 @@ func buildFailed(id UUID, coll *Collection, err error) error {
 }
 
 func (b *build) scan() error {
-	if !slices.ContainsFunc(b.indexes, (*Index).hasEntries) {
+	if !slices.ContainsFunc(b.indexes, func(ix *Index) bool { return ix.hasEntries() || ix.OnPlace != nil }) {
 		return nil
 	}
 	places := make(chan RecordKey, 1) // where the next chunk starts; closed at the end
@@ -396,6 +396,9 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range b.indexes {
 		if !ix.hasEntries() {
+			if err := u.checkPlace(coll, ix, doc, slot(&u.keys, i)); err != nil {
+				return err
+			}
 			continue
 		}
 		keys, err := u.newKeys(coll, ix, doc, slot(&u.keys, i))

@@ -57,11 +57,48 @@ func (c *Catalog) countIndexes(ns schema.Namespace) int {
 
 // cluster lays out an empty collection by windows of expiry, or by its shard key; its
 // index on _id has entries from then on.
-func (t *change) cluster(coll *Collection, w layout.Layout) {
+func (t *change) cluster(coll *Collection, w layout.Layout) error {
 	id := *coll.indexes[0]
 	id.Ident, id.Records, id.ByPrefix = t.u.NewIdent(coll.identRange()), false, w
 	coll.indexes[0] = &id
 	coll.setLayout(w)
+	return t.serve(coll)
+}
+
+// serve lets the records of an empty collection be the entries of those indexes that its
+// layout serves, and gives the others keyspaces of their own.
+func (t *change) serve(coll *Collection) error {
+	for i, ix := range coll.indexes {
+		served := coll.serves(ix)
+		if i == 0 || served == (ix.OnPlace != nil) {
+			continue
+		}
+		n := *ix
+		if n.Records, n.OnPlace = served, nil; served {
+			if err := t.dropEntries(ix); err != nil {
+				return err
+			}
+			n.Ident, n.OnPlace = coll.Ident, coll.layout
+		} else {
+			n.Ident = t.u.NewIdent(coll.identRange())
+		}
+		coll.indexes[i] = &n
+	}
+	return nil
+}
+
+// newIndex makes an index of a collection, with a keyspace for its entries unless the records
+// are those.
+func (t *change) newIndex(coll *Collection, s *schema.Index, ready bool) (*Index, error) {
+	if coll.layout.Serves(s) {
+		return newIndex(coll, s, coll.Ident, true, ready)
+	}
+	return newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, ready)
+}
+
+// serves reports whether the records can be the entries of an index.
+func (c *Collection) serves(ix *Index) bool {
+	return ix.Form != nil && c.layout.Serves(ix.Index) && !ix.Multikey().Any()
 }
 
 // addIndexes stages new indexes: ready ones if there are no documents, else
@@ -89,7 +126,7 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 	ready := coll.Count() == 0 // exact: no writer is active
 	var added []*Index
 	for _, s := range fresh {
-		ix, err := newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, ready)
+		ix, err := t.newIndex(coll, s, ready)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -111,7 +148,9 @@ func (t *change) addIndexes(ctx context.Context, coll *Collection, specs []bson.
 		n.indexes = append(append([]*Index(nil), coll.indexes...), added...)
 	})
 	if w := windowsFor(coll, fresh); ready && w != nil && !t.c.NoWindows.Load() {
-		t.cluster(next, w)
+		if err := t.cluster(next, w); err != nil {
+			return nil, nil, err
+		}
 	}
 	return b, nil, t.store(next)
 }

@@ -167,5 +167,8 @@ func (t *change) dropEntries(ix *Index) error {
 			return err
 		}
 	}
+	if ix.OnPlace != nil {
+		return nil // it has never been multikey
+	}
 	return t.u.Delete(storage.IdentMultikey, identKey(ix.Ident), -1)
 }

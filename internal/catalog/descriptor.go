@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
@@ -20,7 +21,8 @@ import (
 // windows: {path: string, width: long}, in milliseconds. Where those depend on more
 // than a path, v is 3, and there is also spec: the index that they were made for.
 // The descriptor of a time-series collection has v 4. Where the collection lies by a shard
-// key, v is 6, and there is hashed: {key: the pattern}. During a relayout v is 5, and
+// key, v is 6, and there is hashed: {key: the pattern}; v is 7 where the records are the
+// entries of an index on that key, whose ident is then the collection's. During a relayout v is 5, and
 // windows has relayout: "windows" or "id", where documents go (layout.Relay).
 //
 // v is increased by askedVersion if there is an index {_ts: 1} with
@@ -45,6 +47,8 @@ const (
 	relayVersion = 5
 	// hashedVersion keeps out builds that do not know hashed layouts.
 	hashedVersion = 6
+	// placeVersion keeps out builds that expect entries of each index on a shard key.
+	placeVersion = 7
 	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
 	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
@@ -73,7 +77,7 @@ func (c *Collection) encode() bson.Doc {
 	b.Close()
 	switch s := c.stored(); {
 	case s == nil:
-	case c.shapeVersion() == hashedVersion:
+	case c.sections == nil:
 		b.Doc("hashed", s)
 	default:
 		b.Doc("windows", s)
@@ -117,6 +121,8 @@ func (c *Collection) shapeVersion() int32 {
 		return seriesVersion
 	case c.stored() == nil:
 		return descriptorVersion
+	case slices.ContainsFunc(c.indexes, func(ix *Index) bool { return ix.OnPlace != nil }):
+		return placeVersion
 	case c.sections == nil:
 		return hashedVersion
 	case c.relay != nil:
@@ -143,7 +149,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > hashedVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > placeVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -174,7 +180,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
 		return nil, bad("version for time series")
 	}
-	if v.Int32() == hashedVersion && !c.decodeHashed(d.Lookup("hashed")) {
+	if v.Int32() >= hashedVersion && !c.decodeHashed(d.Lookup("hashed")) {
 		return nil, bad("hashed layout")
 	}
 	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && v.Int32() < hashedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
@@ -193,6 +199,9 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 			return nil, err
 		}
 		c.indexes = append(c.indexes, ix)
+	}
+	if v.Int32() >= hashedVersion && c.shapeVersion() != v.Int32() {
+		return nil, bad("version for its indexes")
 	}
 	return c, nil
 }
@@ -254,12 +263,15 @@ func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) 
 	}
 	id := storage.Ident(ident.Int64())
 	n, err := newIndex(c, ix, id, id == c.Ident, ready.Bool())
-	if err == nil {
-		if c.entersIDs() && ix.IsID() {
-			n.ByPrefix = c.layout
-		}
+	switch {
+	case err != nil:
+		return nil, err
+	case n.OnPlace != nil && !c.layout.Serves(ix):
+		return nil, bad
+	case c.entersIDs() && ix.IsID():
+		n.ByPrefix = c.layout
 	}
-	return n, err
+	return n, nil
 }
 
 // applyOptions sets what follows from c.Options.

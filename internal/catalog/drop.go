@@ -86,7 +86,7 @@ func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick fun
 			return err
 		}
 		for _, ix := range gone {
-			if coll.Settings.Clustered != nil && ix.Records {
+			if coll.Settings.Clustered != nil && ix.Clusters() {
 				return mongoerr.New(mongoerr.Code(5979800), "Cannot drop the clustered index. Try dropping the collection instead.")
 			}
 			if ix.IsID() {

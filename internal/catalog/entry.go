@@ -3,6 +3,7 @@ package catalog
 import (
 	"encoding/binary"
 
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -14,10 +15,15 @@ func appendEntryValue(dst []byte, recordKeyLen int, typeBits []byte) []byte {
 }
 
 // Split splits an entry of the index into its parts. The slices share the
-// arguments' bytes, or dst, to which the record key may be appended; all are
+// arguments' bytes, or dst, to which the record key and type bits may be appended; all are
 // nil for a damaged entry.
 func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
-	if ix.ByPrefix == nil {
+	switch {
+	case ix.OnPlace != nil:
+		return ix.splitRecord(dst, key, value)
+	case ix.Records:
+		return key, key, nil
+	case ix.ByPrefix == nil:
 		return splitEntry(key, value)
 	}
 	prefix := ix.ByPrefix.Prefix(value)
@@ -27,6 +33,19 @@ func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, reco
 	n := len(dst)
 	dst = append(append(dst, value[:prefix]...), key...)
 	return key, dst[n:], value[prefix:]
+}
+
+// splitRecord is Split for an index that the records serve.
+func (ix *Index) splitRecord(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
+	n := len(dst)
+	dst = append(append(dst, layout.First), key...)
+	record = dst[n:]
+	at := ix.OnPlace.Prefix(record)
+	if at == 0 {
+		return nil, nil, nil
+	}
+	dst = ix.Form.AppendTypeBits(dst, value)
+	return record[1:at:at], record[: len(key)+1 : len(key)+1], dst[n+len(key)+1:]
 }
 
 // appendEntry appends the entry of a document for one of its keys.

@@ -31,7 +31,9 @@ func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error 
 			return nil
 		}
 		next := coll.with(func(n *Collection) { n.indexes = slices.Clone(coll.indexes) })
-		t.cluster(next, layout.NewHashed(s.Key))
+		if err := t.cluster(next, layout.NewHashed(s.Key)); err != nil {
+			return err
+		}
 		return t.store(next)
 	})
 }

@@ -18,11 +18,16 @@ type Index struct {
 	// Form is the index by which entries are made: the index itself or, for a
 	// time-series collection, its form for buckets; nil if there are no entries.
 	Form *schema.Index
-	// Ident is the keyspace of the entries; for the index on _id of a collection
-	// that is clustered by _id it is the collection's, and Records is true.
+	// Ident is the keyspace of the entries. Where it is the collection's, Records is true:
+	// for the index on _id of a collection that is clustered by _id, and for one on the
+	// shard key by which a collection lies.
 	Ident storage.Ident
-	// Records says that the keys are record keys and the values documents.
+	// Records says that the records are the entries, and the values documents: the keys are
+	// record keys or, where OnPlace, record keys without layout.First.
 	Records bool
+	// OnPlace, where not nil, says that this is an index on the shard key by which the
+	// collection lies, by this layout.
+	OnPlace layout.Layout
 	// ByPrefix, where not nil, says that this is the index on _id of a collection whose
 	// record keys end in the key string of _id: an entry has what precedes that, by this
 	// layout, as value.
@@ -53,6 +58,9 @@ func newIndex(c *Collection, ix *schema.Index, ident storage.Ident, records, rea
 	if err := n.describe(c, ix); err != nil {
 		return nil, err
 	}
+	if records && !n.IsID() && c.Settings.Clustered == nil {
+		n.OnPlace = c.layout
+	}
 	n.live.resetUse()
 	return n, nil
 }
@@ -74,6 +82,10 @@ func (ix *Index) describe(c *Collection, s *schema.Index) (err error) {
 
 // hasEntries reports whether the index has its own keyspace, with entries.
 func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
+
+// Clusters reports whether the index is the order by which the records are clustered: it
+// is never dropped.
+func (ix *Index) Clusters() bool { return ix.Records && ix.OnPlace == nil }
 
 // holds reports whether the index has entries of a document with a record key: the
 // index on _id has none for documents that are stored by _id.
@@ -109,7 +121,7 @@ func topFields(ix *schema.Index) []string {
 }
 
 // unique reports whether two documents may not have a key in common.
-func (ix *Index) unique() bool { return ix.Unique || ix.PrepareUnique || ix.IsID() || ix.Records }
+func (ix *Index) unique() bool { return ix.Unique || ix.PrepareUnique || ix.IsID() || ix.Clusters() }
 
 // Multikey returns the paths that hold arrays, nil for none. Take the snapshot
 // first (invariant multikey-first).

@@ -26,6 +26,8 @@ var indexPool = []string{
 	`{"key": {"b": 1}, "name": "b", "unique": true, "sparse": true}`,
 	`{"key": {"c": 1}, "name": "c", "unique": true, "partialFilterExpression": {"a": {"$gt": 2}}}`,
 	`{"key": {"c": "hashed"}, "name": "ch"}`,
+	`{"key": {"c": "hashed", "a.x": 1}, "name": "chax"}`,
+	`{"key": {"_id": "hashed"}, "name": "idh"}`,
 	`{"key": {"a.x": 1, "c": 1}, "name": "ax"}`,
 }
 
@@ -359,6 +361,54 @@ func TestValidateFindsDamage(t *testing.T) {
 			t.Errorf("%s: want %q in\n%s", tc.name, tc.want, got)
 		}
 		broken.Close()
+	}
+}
+
+// TestValidateFindsMisplaced stores a document where its shard key does not belong: the
+// records are the entries of the index on that.
+func TestValidateFindsMisplaced(t *testing.T) {
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	c, err := Open(e, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, `{"key": {"k": "hashed"}, "name": "k"}`)); err != nil {
+		t.Fatal(err)
+	}
+	coll := lieHashed(t, c, ns, `{k: "hashed"}`)
+	if ix := coll.Index("k"); ix.OnPlace == nil || ix.Ident != coll.Ident {
+		t.Fatal("the index on the shard key has entries")
+	}
+	for i := range 2 {
+		if err := write(c, coll, nil, parse(t, fmt.Sprintf(`{"_id": %d, "k": %d}`, i, i))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustValidate(t, c, coll)
+	u := c.engine.Begin()
+	id := coll.appendID(nil, bson.Int32(1))
+	wrong, right := parse(t, `{"_id": 1, "k": 7}`), parse(t, `{"_id": 1, "k": 1}`)
+	if err := u.Set(coll.Ident, coll.layout.Append(nil, layout.Place{Doc: right, ID: id}), wrong); err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+	v, err := c.Validate(t.Context(), coll, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := describe(v); v.Valid || !strings.Contains(got, "does not match the shard key") {
+		t.Errorf("not found:\n%s", got)
 	}
 }
 

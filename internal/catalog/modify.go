@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -38,7 +39,10 @@ func (c *Catalog) Modify(ctx context.Context, ns schema.Namespace, f func(*Colle
 			for _, ix := range coll.indexes {
 				if to := m.Indexes[ix.Name]; to != nil {
 					k := *ix
-					if err = k.describe(coll, to); err != nil {
+					if err = k.describe(coll, to); err == nil && k.OnPlace != nil && !coll.layout.Serves(to) {
+						err = mongoerr.New(mongoerr.Code(16764), "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
+					}
+					if err != nil {
 						return
 					}
 					ix = &k

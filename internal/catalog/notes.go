@@ -99,8 +99,8 @@ func (c *Catalog) readDescriptor(id storage.Ident) (*Collection, error) {
 	}
 	coll.live = l
 	for _, ix := range coll.indexes {
-		// An index that gets entries keeps its live state.
-		if old := l.current.Load().Index(ix.Name); old != nil && (old.Ident == ix.Ident || ix.IsID()) {
+		// An index that gets entries, or loses them, keeps its live state.
+		if old := l.current.Load().Index(ix.Name); old != nil && (old.Ident == ix.Ident || ix.IsID() || old.Records != ix.Records) {
 			ix.live = old.live
 		}
 	}

@@ -194,6 +194,9 @@ func (c *Collection) EntryIter(r storage.Reader, ix *Index, lower, upper []byte)
 	if ix.IsID() && c.Relaid() {
 		return c.idIter(r, lower, upper)
 	}
+	if ix.OnPlace != nil {
+		return storage.NewIterUnder(r, ix.Ident, layout.First, lower, upper)
+	}
 	return r.NewIter(ix.Ident, lower, upper)
 }
 

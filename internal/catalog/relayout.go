@@ -119,7 +119,9 @@ func (t *change) beginWindows(coll *Collection, by *Rule) error {
 		return errors.Join(ErrRelayWaits, err)
 	}
 	next := coll.with(func(n *Collection) { n.indexes = slices.Clone(coll.indexes) })
-	t.cluster(next, &layout.Relay{Window: layout.NewWindow(r.Index.Index)})
+	if err := t.cluster(next, &layout.Relay{Window: layout.NewWindow(r.Index.Index)}); err != nil {
+		return err
+	}
 	l := coll.live
 	if err := t.u.AddSums(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), []int64{l.counter.Load(sumDocs), l.counter.Load(sumBytes), 0}); err != nil {
 		return err

@@ -33,7 +33,7 @@ func (c *Collection) applyRules() {
 	}
 	for _, ix := range c.indexes {
 		var r *schema.Rule
-		if ix.Records {
+		if ix.Clusters() {
 			r = schema.CollectionRule(c.Settings, ix.Index)
 		} else {
 			r = schema.IndexRule(ix.Index, &c.Settings.Expiry)

@@ -35,6 +35,16 @@ func (c *Collection) ShardKeyIndex() *Index {
 	return found
 }
 
+// InOrderOfShardKey reports whether the documents of a range of the shard key can be read in
+// its order: the records are in that, or there is an index.
+func (c *Collection) InOrderOfShardKey() bool {
+	if c.sharding == nil {
+		return false
+	}
+	_, laid := c.Chunk(c.sharding.Key.Whole())
+	return laid || c.ShardKeyIndex() != nil
+}
+
 // IndexForShardKey returns the one of some indexes that supports a shard key, the exact one
 // if there is one. If there is none, reasons says why those that begin with the key do not
 // support it.

@@ -253,6 +253,9 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 	if id, has := x.coll.layout.ID(key); has && !bytes.Equal(id, x.coll.appendID(nil, doc.Lookup("_id"))) {
 		return fmt.Errorf("the record key does not match _id %s", doc.Lookup("_id"))
 	}
+	if x.coll.layout.Misplaced(key, layout.Place{Doc: doc, ID: x.coll.layout.Identity(key)}) {
+		return errors.New("the record key does not match the shard key by which the collection lies")
+	}
 	if x.coll.sections != nil {
 		if err := x.window(key, doc); err != nil {
 			return err

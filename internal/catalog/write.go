@@ -72,6 +72,9 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 func (u *Unit) planNew(c *Collection, doc bson.Doc) error {
 	for i, ix := range c.indexes {
 		if !ix.holds(u.record) {
+			if err := u.checkPlace(c, ix, doc, slot(&u.fresh, i)); err != nil {
+				return err
+			}
 			continue
 		}
 		keys, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
@@ -83,6 +86,16 @@ func (u *Unit) planNew(c *Collection, doc bson.Doc) error {
 		}
 	}
 	return nil
+}
+
+// checkPlace rejects a document with an array in a field of an index that the records serve,
+// as newKeys does for an index with entries. Errors: 16766.
+func (u *Unit) checkPlace(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) error {
+	if ix.OnPlace == nil || !ix.Form.HasArray(doc) {
+		return nil
+	}
+	_, err := u.newKeys(c, ix, doc, buf)
+	return err
 }
 
 // planOld plans the removal of a stored document's entries.
@@ -121,7 +134,13 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	}
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range c.indexes {
-		if !ix.holds(u.record) || ix.sameKeys(old, doc) {
+		if ix.sameKeys(old, doc) {
+			continue
+		}
+		if !ix.holds(u.record) {
+			if err := u.checkPlace(c, ix, doc, slot(&u.fresh, i)); err != nil {
+				return err
+			}
 			continue
 		}
 		before, err := u.oldKeys(ix, old, slot(&u.keys, i))

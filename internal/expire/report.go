@@ -26,7 +26,7 @@ func (m *Monitor) Report(ctx context.Context, c *catalog.Collection) ([]bson.Doc
 	var docs []bson.Doc
 	for _, ix := range c.Indexes() {
 		var r *schema.Rule
-		if ix.Records {
+		if ix.Clusters() {
 			r = schema.CollectionRule(c.Settings, ix.Index)
 		} else {
 			r = schema.IndexRule(ix.Index, &c.Settings.Expiry)

@@ -116,7 +116,7 @@ func pickIndexes(c *catalog.Collection, index bson.Value) ([]*catalog.Index, err
 
 func secondary(c *catalog.Collection) (all []*catalog.Index) {
 	for _, ix := range c.Indexes() {
-		if !ix.IsID() && !ix.Records {
+		if !ix.IsID() && !ix.Clusters() {
 			all = append(all, ix)
 		}
 	}
@@ -132,10 +132,10 @@ func pickByName(c *catalog.Collection, name string) (*catalog.Index, error) {
 }
 
 func droppable(c *catalog.Collection, ix *catalog.Index) error {
-	if c.Settings.Clustered != nil && ix.Records {
+	if c.Settings.Clustered != nil && ix.Clusters() {
 		return mongoerr.New(mongoerr.Code(5979800), "It is illegal to drop the clusteredIndex")
 	}
-	if ix.IsID() || ix.Records {
+	if ix.IsID() || ix.Clusters() {
 		return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
 	}
 	return nil

@@ -160,7 +160,7 @@ func (n *Node) dryRunCollMod(ctx context.Context, op *command.Op, m *collModific
 			ix = to
 		}
 		r := schema.IndexRule(ix, &o.Expiry)
-		if have.Records {
+		if have.Clusters() {
 			r = schema.CollectionRule(o, ix)
 		}
 		if r != nil && (!about || ix.Name == named) {

@@ -30,6 +30,36 @@ func (ix *Index) appendKey(dst []Key, values []bson.Value) []Key {
 	return dst
 }
 
+// hashBits are type bits by which a hash is read as a long, whatever its size.
+var hashBits = keystring.AppendTypeBits(nil, bson.Int64(0))
+
+// AppendTypeBits appends type bits that restore the values of a document's only key, where
+// the index is ordinary or hashed and no part has an array.
+func (ix *Index) AppendTypeBits(dst []byte, doc bson.Doc) []byte {
+	for i := range ix.Parts {
+		if ix.Parts[i].Plugin == pluginHashed {
+			dst = append(dst, hashBits...)
+			continue
+		}
+		v := ix.Parts[i].Value(doc)
+		if v.IsMissing() {
+			v = bson.Null
+		}
+		dst = keystring.AppendTypeBits(dst, v)
+	}
+	return dst
+}
+
+// HasArray reports whether a document has an array at or above a field of the index.
+func (ix *Index) HasArray(doc bson.Doc) bool {
+	for i := range ix.Parts {
+		if ix.Parts[i].Value(doc).Type == bson.TypeArray {
+			return true
+		}
+	}
+	return false
+}
+
 // sortKeys orders keys and drops duplicates; dropped keys keep their buffers in
 // the spare capacity.
 func sortKeys(keys []Key) []Key {

@@ -10,8 +10,9 @@ import (
 type Iter struct {
 	it     *pebble.Iterator
 	opts   pebble.IterOptions
-	prefix int    // length of the ident in front of the keys
+	prefix int    // length of the ident, and of under, in front of the keys
 	id     Ident  // the keyspace
+	under  []byte // with which the keys that are walked begin in the keyspace, and which they are shown without
 	view   *view  // whose iterator it is, or nil
 	bounds []byte // backing of the bounds
 	seek   []byte // backing of seek keys
@@ -53,6 +54,22 @@ func newIter(r iterOpener, id Ident, lower, upper []byte) (*Iter, error) {
 	return it, nil
 }
 
+// NewIterUnder opens an iterator over the keys of a keyspace that begin with a byte below ff,
+// as if they were without it: so bounds and keys are.
+func NewIterUnder(r Reader, id Ident, first byte, lower, upper []byte) (*Iter, error) {
+	if upper == nil {
+		upper = []byte{first + 1}
+	} else {
+		upper = append([]byte{first}, upper...)
+	}
+	it, err := r.NewIter(id, append([]byte{first}, lower...), upper)
+	if err == nil {
+		it.under = []byte{first}
+		it.prefix++
+	}
+	return it, err
+}
+
 func (it *Iter) setBounds(lower, upper []byte) {
 	b, n := rangeBounds(it.bounds[:0], it.id, lower, upper)
 	it.bounds = b
@@ -60,7 +77,7 @@ func (it *Iter) setBounds(lower, upper []byte) {
 }
 
 // SetBounds moves the iterator to another range of the same state and leaves it
-// unpositioned; cheaper than a new iterator.
+// unpositioned; cheaper than a new iterator. Not of NewIterUnder.
 func (it *Iter) SetBounds(lower, upper []byte) {
 	it.setBounds(lower, upper)
 	it.it.SetBounds(it.opts.LowerBound, it.opts.UpperBound)
@@ -73,7 +90,7 @@ func (it *Iter) SetRange(id Ident, lower, upper []byte) {
 }
 
 func (it *Iter) seekKey(key []byte) []byte {
-	it.seek = appendKey(it.seek[:0], it.id, key)
+	it.seek = append(append(AppendIdent(it.seek[:0], it.id), it.under...), key...)
 	return it.seek
 }
 

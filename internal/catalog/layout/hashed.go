@@ -97,6 +97,22 @@ func (l *Hashed) Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool)
 	return KeyRange{from, to}, true
 }
 
+// First is the byte that record keys have before the entry of an index that the records
+// serve.
+const First = firstHashed
+
+// Serves implements Layout: the index is on exactly the fields of the shard key, has each
+// document, and orders values by their bytes.
+func (l *Hashed) Serves(ix *schema.Index) bool {
+	shown := *ix
+	shown.Hidden = false // from plans alone
+	ok, _ := l.key.Serves(&shown, false)
+	return ok && len(ix.Parts) == len(l.key.Parts) && !ix.Unique && !ix.PrepareUnique
+}
+
+// Misplaced implements Layout.
+func (l *Hashed) Misplaced(k Key, p Place) bool { return !bytes.Equal(l.Append(nil, p), k) }
+
 // InOrder implements Layout.
 func (*Hashed) InOrder() bool { return false }
 

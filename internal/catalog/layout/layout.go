@@ -30,6 +30,13 @@ type Layout interface {
 	// Chunk returns the range of records in which are exactly the documents in a range of
 	// a shard key; ok is false if they are not in one.
 	Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool)
+	// Serves reports whether the records are the entries of an index: each record key is
+	// the key string of the document's one key, then the key string of its _id, behind
+	// First. Such an index costs nothing.
+	Serves(ix *schema.Index) bool
+	// Misplaced reports whether a document that is stored under a record key belongs under
+	// another one.
+	Misplaced(k Key, p Place) bool
 	// ID returns the key string of _id in a record key, empty if the key is
 	// damaged; has is false if the record keys of the layout do not contain it.
 	ID(k Key) (id []byte, has bool)
@@ -45,7 +52,7 @@ type Layout interface {
 }
 
 // settled is the part of a layout in which a record key never changes with its document,
-// has no Prefix, and tells nothing of shard keys.
+// has no Prefix, and tells nothing of shard keys or their indexes.
 type settled struct{}
 
 // Prefix implements Layout.
@@ -56,6 +63,12 @@ func (settled) Stays(_, _ bson.Doc) bool { return true }
 
 // Chunk implements Layout.
 func (settled) Chunk(*schema.ShardKey, schema.ShardRange) (KeyRange, bool) { return KeyRange{}, false }
+
+// Serves implements Layout.
+func (settled) Serves(*schema.Index) bool { return false }
+
+// Misplaced implements Layout.
+func (settled) Misplaced(Key, Place) bool { return false }
 
 // Lookup is how a record key is found by _id.
 type Lookup int

@@ -207,8 +207,8 @@ func TestSplitPointsOfRecords(t *testing.T) {
 	}
 }
 
-// TestCountHidden: what is hidden is not counted, by the index on the shard key and without
-// it.
+// TestCountHidden: what is hidden is not counted, and no more than that is read to leave it
+// out, by the records: with the index on the shard key and without it.
 func TestCountHidden(t *testing.T) {
 	a, b := start(t, "s0"), start(t, "s1")
 	uuid := a.sharded(`{k: "hashed"}`)
@@ -238,9 +238,51 @@ func TestCountHidden(t *testing.T) {
 	if n := count(); n != "0" {
 		t.Errorf("without the index count is %s", n)
 	}
-	if explained := b.ask("d", `{explain: {count: "c"}}`).String(); !strings.Contains(explained, "COLLSCAN") {
+	if explained := b.ask("d", `{explain: {count: "c"}}`).String(); strings.Contains(explained, "COLLSCAN") {
 		t.Errorf("without the index: %s", explained)
 	}
+}
+
+// TestIndexIsRecords: the index on the shard key is the records, and clients see an index
+// like any other.
+func TestIndexIsRecords(t *testing.T) {
+	m := start(t, "s0")
+	m.sharded(`{k: "hashed"}`)
+	for i := range 100 {
+		m.insert(fmt.Sprintf(`{_id: %d, k: %d}`, i, i%50))
+	}
+	check := func() {
+		t.Helper()
+		explained := m.ask("d", `{explain: {find: "c", filter: {k: 5}}, verbosity: "executionStats"}`).String()
+		for _, want := range []string{`stage: "FETCH"`, `stage: "IXSCAN"`, `indexName: "k_hashed"`, "totalKeysExamined: 2, totalDocsExamined: 2", "isMultiKey: false"} {
+			if !strings.Contains(explained, want) {
+				t.Errorf("no %s in %s", want, explained)
+			}
+		}
+		key := m.ask("d", `{find: "c", filter: {k: 5}, returnKey: true}`).String()
+		if want := bson.Int64(schema.HashOf(bson.Int32(5), nil)).String(); strings.Count(key, want) != 2 {
+			t.Errorf("the key is %s, want %s", key, want)
+		}
+		if v := m.ask("d", `{validate: "c", full: true}`).String(); !strings.Contains(v, "valid: true") || !strings.Contains(v, "k_hashed: 100") {
+			t.Error(v)
+		}
+		if sizes := m.ask("d", `{collStats: "c"}`).Lookup("indexSizes").String(); !strings.Contains(sizes, "k_hashed: 4096") {
+			t.Errorf("it has a size: %s", sizes)
+		}
+	}
+	check()
+	m.ask("d", `{dropIndexes: "c", index: "*"}`)
+	if explained := m.ask("d", `{explain: {find: "c", filter: {k: 5}}}`).String(); !strings.Contains(explained, "COLLSCAN") {
+		t.Errorf("it was not dropped: %s", explained)
+	}
+	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+	check()
+	if _, err := m.try("d", `{collMod: "c", index: {name: "k_hashed", prepareUnique: true}}`); !mongoerr.Is(err, mongoerr.Code(16764)) {
+		t.Errorf("prepareUnique: %v", err)
+	}
+	m.ask("d", `{collMod: "c", index: {name: "k_hashed", hidden: true}}`)
+	m.ask("d", `{collMod: "c", index: {name: "k_hashed", hidden: false}}`)
+	check()
 }
 
 // TestPartComesBack: a part of a range that was given away comes back before what was left

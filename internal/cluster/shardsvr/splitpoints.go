@@ -56,7 +56,7 @@ var errEmptyChunk = mongoerr.New(mongoerr.CannotSplit, "cannot find a split poin
 // Errors: 87.
 func (s *Shard) cut(ctx context.Context, c *catalog.Collection, span schema.ShardRange, size int64, limit int) (cuts, error) {
 	ix := c.ShardKeyIndex()
-	if _, laid := c.Chunk(span); ix == nil && !laid {
+	if !c.InOrderOfShardKey() {
 		return s.cutBySample(ctx, c, span, size, limit)
 	}
 	average := int64(1)

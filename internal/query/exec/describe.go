@@ -66,7 +66,7 @@ func describe(c *catalog.Collection) *plan.Collection {
 		}
 		p := &all[i]
 		p.Index, p.Multikey, p.Handle = ix.Form, ix.Multikey(), ix
-		p.Clustered = ix.Records && c.Settings.Clustered != nil
+		p.Clustered = ix.Clusters() && c.Settings.Clustered != nil
 		if ix.Form.Filter != nil {
 			p.Partial = ix.Form.Filter.Root()
 		}

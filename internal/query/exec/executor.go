@@ -65,9 +65,9 @@ type Query struct {
 	ResumeToken bool
 
 	leavesOut bool // the filter matches only documents that the shard owns
-	// ownedBy, if not nil, is an index by which a count leaves out what the shard does
-	// not own, which is all that the filter leaves out.
-	ownedBy *catalog.Index
+	// ownedOnly says that a count of the whole collection leaves out what the shard does not
+	// own, by counting that.
+	ownedOnly bool
 }
 
 // leaveOut restricts the query to documents that the shard owns, if the collection has
@@ -290,8 +290,8 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 		}
 		if n, ok := nodes[0].(*plan.Count); ok && n.Input == nil {
 			switch {
-			case q.ownedBy != nil:
-				r.builder.count, err = r.source.countOwned(ctx, q.ownedBy)
+			case q.ownedOnly:
+				r.builder.count, err = r.source.countOwned(ctx)
 			case r.source.visibility != nil:
 				r.builder.count, err = r.source.countVisible(ctx)
 			}
@@ -569,8 +569,8 @@ func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) pla
 		fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
 		if q.leavesOut && q.Hint.IsMissing() && c.Hiding() == nil {
 			if rest, _ := match.WithoutOwned(q.Filter.Root()); rest == nil {
-				q.ownedBy = c.ShardKeyIndex()
-				fast = q.ownedBy != nil
+				q.ownedOnly = c.InOrderOfShardKey()
+				fast = q.ownedOnly
 			}
 		}
 		if _, ok := n.(*plan.EOF); ok {

@@ -24,6 +24,15 @@ func (h *house) create(t *rapid.T, ns schema.Namespace) *catalog.Collection {
 	return h.catalog.Lookup(ns)
 }
 
+// onShardKey returns the specification of the index on the shard key, which the records serve,
+// or nothing.
+func onShardKey(t *rapid.T, c *catalog.Collection) []string {
+	if c.Sharding() == nil || rapid.Bool().Draw(t, "no index on the shard key") {
+		return nil
+	}
+	return []string{`{"key": ` + c.Sharding().Key.String() + `, "name": "served"}`}
+}
+
 // lieHashed lays a collection that has no documents by a shard key.
 func (h *house) lieHashed(t opener, ns schema.Namespace, key string) {
 	t.Helper()

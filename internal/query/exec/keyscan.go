@@ -7,9 +7,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/query/exec/keyrange"
 	"github.com/mayflydb/mayfly/internal/query/exec/stage"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -67,8 +69,12 @@ type RecordScan struct {
 // ScanRecords opens a scan of the records in a range, over a fresh snapshot.
 func (x *Executor) ScanRecords(c *catalog.Collection, r layout.KeyRange) *RecordScan {
 	source, done := x.freshSource(c)
+	return source.scanRecords(r, done)
+}
+
+func (s *source) scanRecords(r layout.KeyRange, done func()) *RecordScan {
 	node := &plan.CollScan{}
-	return &RecordScan{scan: collScan{stats: stage.Stats{Node: node}, node: node, source: source, lower: r.From, upper: r.To}, done: done}
+	return &RecordScan{scan: collScan{stats: stage.Stats{Node: node}, node: node, source: s, lower: r.From, upper: r.To}, done: done}
 }
 
 // Next moves to the next document and its record; both are valid until the following call,
@@ -114,14 +120,15 @@ func (s *KeyScan) Close() error {
 }
 
 // countOwned counts the documents of the collection that the shard owns: all in the
-// source's state of the store, except those in hidden ranges, by an index on the shard key.
-func (s *source) countOwned(ctx context.Context, ix *catalog.Index) (int64, error) {
+// source's state of the store, except those in hidden ranges. The documents are in the order
+// of the shard key (Collection.InOrderOfShardKey).
+func (s *source) countOwned(ctx context.Context) (int64, error) {
 	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
 	if err != nil {
 		return 0, err
 	}
 	for _, h := range s.coll.Sharding().Hidden {
-		hidden, err := countKeys(ctx, &KeyScan{scan: s.again().scanKeys(ix, h.Min.Key, h.Max.Key), done: func() {}})
+		hidden, err := s.countRange(ctx, h.ShardRange)
 		if err != nil {
 			return 0, err
 		}
@@ -130,15 +137,32 @@ func (s *source) countOwned(ctx context.Context, ix *catalog.Index) (int64, erro
 	return n, nil
 }
 
-// countKeys counts the entries of a scan, and closes it.
-func countKeys(ctx context.Context, k *KeyScan) (n int64, err error) {
+// countRange counts the documents in a range of the shard key: by the records, if they are
+// in its order, else by an index.
+func (s *source) countRange(ctx context.Context, r schema.ShardRange) (n int64, err error) {
+	var next func(context.Context) (key, value []byte, err error)
+	var end func() error
+	if chunk, ok := s.coll.Chunk(r); ok {
+		k := s.again().scanRecords(chunk, func() {})
+		next, end = func(ctx context.Context) ([]byte, []byte, error) {
+			record, _, err := k.Next(ctx)
+			return record, nil, err
+		}, k.Close
+	} else {
+		ix := s.coll.ShardKeyIndex()
+		if err := invariant.Require(ix != nil, "exec: the documents are in the order of the shard key"); err != nil {
+			return 0, err
+		}
+		k := &KeyScan{scan: s.again().scanKeys(ix, r.Min.Key, r.Max.Key), done: func() {}}
+		next, end = k.Next, k.Close
+	}
 	defer func() {
-		if cerr := k.Close(); err == nil {
+		if cerr := end(); err == nil {
 			err = cerr
 		}
 	}()
 	for {
-		key, _, err := k.Next(ctx)
+		key, _, err := next(ctx)
 		if key == nil || err != nil {
 			return n, err
 		}

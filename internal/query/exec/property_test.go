@@ -427,6 +427,7 @@ func TestSameAnswer(t *testing.T) {
 		for i := range rapid.IntRange(1, 4).Draw(rt, "indexes") {
 			specs = append(specs, indexes(i).Draw(rt, "index"))
 		}
+		specs = append(specs, onShardKey(rt, c)...)
 		if early {
 			h.index(rt, ns, specs)
 		}

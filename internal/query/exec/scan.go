@@ -264,7 +264,7 @@ func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []
 		return key, record, bits
 	}
 	key, record, bits = ix.Split(s.record[:0], s.it.Key(), value)
-	if ix.ByPrefix != nil {
+	if ix.ByPrefix != nil || ix.OnPlace != nil {
 		s.record = record
 	}
 	return key, record, bits

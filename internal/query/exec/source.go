@@ -92,19 +92,18 @@ func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *stora
 	if it.Joined() {
 		return s.either(row, memory, ix, it, value)
 	}
-	if handle.Records {
-		row.FillEntry(ix, key, key, nil)
-		row.Doc = value
-		return false, nil
-	}
 	ks, record, bits := handle.Split((*memory)[:0], key, value)
 	if record == nil {
 		return false, storage.ErrCorruption
 	}
-	if handle.ByPrefix != nil {
+	if handle.ByPrefix != nil || handle.OnPlace != nil {
 		*memory = record
 	}
 	row.FillEntry(ix, ks, record, bits)
+	if handle.Records {
+		row.Doc = value
+		return false, nil
+	}
 	return s.low.Dead(record), nil
 }
 

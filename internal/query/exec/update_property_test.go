@@ -119,7 +119,7 @@ func TestSameUpdate(t *testing.T) {
 		for i := range rapid.IntRange(1, 3).Draw(rt, "indexes") {
 			specs = append(specs, indexes(i).Draw(rt, "index"))
 		}
-		h.index(rt, indexed, specs)
+		h.index(rt, indexed, append(specs, onShardKey(rt, h.catalog.Lookup(indexed))...))
 		w := h.exec.NewWriter(storage.Buffered)
 		for i, d := range rapid.SliceOfN(fields([]string{"a", "b", "c"}, 2), 0, 20).Draw(rt, "documents") {
 			doc := new(bson.Builder).Int32("_id", int32(i)).Fields(parseDoc(rt, d)).Finish()
