@@ -1,8 +1,10 @@
 package shardsvr_test
 
 import (
+	"flag"
 	"fmt"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -52,4 +54,42 @@ func BenchmarkMoveChunk(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkMoveHalf moves half of a collection of documents of 300 bytes, which lies by its
+// shard key: MB of documents per second until all of it is received, beside the time that the
+// process took, for donor and recipient together.
+//
+//	go test -run '^$' -bench BenchmarkMoveHalf -benchtime 1x ./internal/cluster/shardsvr -args -move.docs=1000000
+func BenchmarkMoveHalf(b *testing.B) {
+	donor, recipient := start(b, "s0"), start(b, "s1")
+	uuid := donor.sharded(`{k: "hashed"}`)
+	text := strings.Repeat("x", 250)
+	for from := 0; from < *moveDocs; from += 2000 {
+		var docs []string
+		for i := from; i < from+2000; i++ {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, x: "%s"}`, i, i, text))
+		}
+		donor.insert(docs...)
+	}
+	for b.Loop() {
+		begun, used := time.Now(), processorTime()
+		receive(recipient, 10, uuid, `{k: "hashed"}`, donor, upper)
+		n := awaitReceived(recipient, upper)
+		size := float64(bson.ClampToInt64(recipient.ask("d", `{collStats: "c"}`).Lookup("size")))
+		b.ReportMetric(size/1e6/time.Since(begun).Seconds(), "MB/s")
+		b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "documents/s")
+		b.ReportMetric(float64((processorTime()-used).Nanoseconds())/1000/float64(n), "cpu-µs/document")
+	}
+}
+
+var moveDocs = flag.Int("move.docs", 100_000, "how many documents BenchmarkMoveHalf has")
+
+// processorTime is that of the process.
+func processorTime() time.Duration {
+	var u syscall.Rusage
+	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
+		return 0
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

@@ -323,10 +323,14 @@ func (r *recipient) attempt(ctx context.Context) error {
 	return r.follow(ctx)
 }
 
-// step writes documents, and the progress as updated by f, in one unit.
+// step writes documents, and the progress as updated by f, in one unit, to the disk.
 func (r *recipient) step(ctx context.Context, f func(*progress), write func(*catalog.Unit, *progress) error) error {
+	return r.write(ctx, storage.Journaled, f, write)
+}
+
+func (r *recipient) write(ctx context.Context, d storage.Durability, f func(*progress), write func(*catalog.Unit, *progress) error) error {
 	var next progress
-	err := r.s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+	err := r.s.cat.Run(ctx, d, func(u *catalog.Unit) error {
 		u.Moving = true
 		next = r.at
 		f(&next)
@@ -373,19 +377,24 @@ func (r *recipient) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	for !r.at.copied {
-		b := r.request()
-		if !r.at.after.IsMissing() {
-			b.Value("after", r.at.after)
+	if r.at.copied {
+		return nil
+	}
+	reading, end := context.WithCancel(ctx)
+	batches := r.batches(reading, r.at.after)
+	defer func() {
+		end()
+		for range batches { // until the reader has ended
 		}
-		a, err := r.ask(ctx, "admin", b.Finish())
-		if err != nil {
-			return err
+	}()
+	for b := range batches {
+		if b.err != nil {
+			return b.err
 		}
-		docs, next := a.Reply.Lookup("documents").Doc(), a.Reply.Lookup("next")
-		err = r.step(ctx, func(p *progress) { p.after, p.copied = next, next.IsMissing() }, func(u *catalog.Unit, p *progress) error {
-			for v := range docs.Values() {
-				if err := r.store(ctx, u, v.Doc(), p); err != nil {
+		// The last step is on disk, and so is what is before it in the log.
+		err := r.write(ctx, storage.Buffered, func(p *progress) { p.after, p.copied = b.next, b.next.IsMissing() }, func(u *catalog.Unit, p *progress) error {
+			for v := range b.documents.Values() {
+				if err := r.add(ctx, u, v.Doc(), p); err != nil {
 					return err
 				}
 			}
@@ -395,11 +404,61 @@ func (r *recipient) copy(ctx context.Context) error {
 			return err
 		}
 	}
-	return nil
+	return context.Cause(ctx)
+}
+
+// batch is a part of the range, as the donor sends it: next is where to continue, missing
+// at the end.
+type batch struct {
+	documents bson.Doc
+	next      bson.Value
+	err       error
+}
+
+// batches reads the range from a place on, one batch ahead of the one that is stored, until
+// its end, an error, or the end of ctx; then it closes the channel.
+func (r *recipient) batches(ctx context.Context, after bson.Value) <-chan batch {
+	out := make(chan batch) // the next one waits here
+	go func() {
+		defer close(out)
+		for {
+			request := r.request()
+			if !after.IsMissing() {
+				request.Value("after", after)
+			}
+			var b batch
+			a, err := r.ask(ctx, "admin", request.Finish())
+			if b.err = err; err == nil {
+				b.documents, b.next = a.Reply.Lookup("documents").Doc(), a.Reply.Lookup("next")
+			}
+			select {
+			case out <- b:
+			case <-ctx.Done():
+				return
+			}
+			if after = b.next; err != nil || after.IsMissing() {
+				return
+			}
+		}
+	}()
+	return out
 }
 
 func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
+}
+
+// add inserts a document of the donor, which mostly is not there yet: else as store.
+func (r *recipient) add(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
+	err := u.Insert(ctx, r.coll, doc.Clone())
+	if mongoerr.Is(err, mongoerr.DuplicateKey) {
+		return r.store(ctx, u, doc, p)
+	}
+	if err == nil {
+		p.documents++
+		p.bytes += int64(len(doc))
+	}
+	return err
 }
 
 // store replaces or inserts a document of the donor, by its _id. Errors: 11000 if a document
