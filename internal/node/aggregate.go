@@ -60,7 +60,7 @@ func (a *aggregation) holds() []string {
 
 func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if op.Generic.APIStrict {
-		if err := strictPipeline(op.Args.Array("pipeline")); err != nil {
+		if err := StrictPipeline(op.Args.Array("pipeline")); err != nil {
 			return err
 		}
 	}
@@ -75,7 +75,7 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 		n.writeExplainTail(op, op.Body)
 		return nil
 	}
-	target, list, err := n.aggregateTarget(op)
+	target, list, err := AggregateTarget(op)
 	if err != nil {
 		return err
 	}
@@ -123,9 +123,9 @@ func (n *Node) startAggregation(ctx context.Context, op *command.Op, a *aggregat
 	return out, nil
 }
 
-// aggregateTarget reads the value of the command, the name of a collection or
-// 1, and the pipeline.
-func (n *Node) aggregateTarget(op *command.Op) (schema.Namespace, []bson.Value, error) {
+// AggregateTarget reads the value of an aggregate, the name of a collection or
+// 1, and the pipeline. Errors: 2, 73.
+func AggregateTarget(op *command.Op) (schema.Namespace, []bson.Value, error) {
 	ns := schema.Namespace{DB: op.DB}
 	_, v := op.Body.First()
 	switch {
@@ -180,7 +180,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	}
 	if base != ns {
 		if op.Generic.APIStrict {
-			if err := strictPipeline(list); err != nil {
+			if err := StrictPipeline(list); err != nil {
 				return nil, err
 			}
 		}
@@ -281,12 +281,12 @@ func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.D
 }
 
 func (n *Node) explainAggregation(ctx context.Context, op *command.Op, args *command.Args, v exec.Verbosity, b *bson.Builder) error {
-	ns, list, err := n.aggregateTarget(op)
+	ns, list, err := AggregateTarget(op)
 	if err != nil {
 		return err
 	}
 	if op.Generic.APIStrict {
-		if err := strictPipeline(list); err != nil {
+		if err := StrictPipeline(list); err != nil {
 			return err
 		}
 	}

@@ -184,28 +184,34 @@ var bulkStatements = map[string]*command.Fields{"insert": bulkInsert, "update": 
 
 // parse reads an op. The whole command fails where one is malformed.
 func (b *bulk) parse(d bson.Doc) (bulkStatement, error) {
-	kind, _ := d.First()
-	fields, ok := bulkStatements[kind]
-	if !ok {
-		return bulkStatement{}, mongoerr.New(mongoerr.IDLUnknownField, "BSON field 'bulkWrite.ops.%s' is an unknown field.", kind)
-	}
-	args, err := command.ParseDoc(fields, d)
+	kind, args, at, err := ParseBulkOp(d, len(b.spaces))
 	if err != nil {
 		return bulkStatement{}, err
 	}
-	at := args.Int(kind)
-	if at >= len(b.spaces) {
-		return bulkStatement{}, mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
-	}
-	if kind == "update" && args.Bool("multi") && args.Has("sort") {
-		return bulkStatement{}, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
-	}
-	if kind == "update" {
-		if err := update.CheckStages(args.Value("updateMods")); err != nil {
-			return bulkStatement{}, err
-		}
-	}
 	return bulkStatement{kind, args, b.spaces[at]}, nil
+}
+
+// ParseBulkOp reads one of the ops of a bulkWrite over so many namespaces: its kind, its
+// arguments and the index of its namespace. Errors: those of malformed ones, 2, 9.
+func ParseBulkOp(d bson.Doc, spaces int) (kind string, args command.Args, space int, err error) {
+	kind, _ = d.First()
+	fields, ok := bulkStatements[kind]
+	if !ok {
+		return "", args, 0, mongoerr.New(mongoerr.IDLUnknownField, "BSON field 'bulkWrite.ops.%s' is an unknown field.", kind)
+	}
+	if args, err = command.ParseDoc(fields, d); err != nil {
+		return "", args, 0, err
+	}
+	space = args.Int(kind)
+	switch {
+	case space >= spaces:
+		err = mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
+	case kind == "update" && args.Bool("multi") && args.Has("sort"):
+		err = mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
+	case kind == "update":
+		err = update.CheckStages(args.Value("updateMods"))
+	}
+	return kind, args, space, err
 }
 
 func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {

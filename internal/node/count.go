@@ -40,13 +40,13 @@ func (n *Node) countQuery(op *command.Op, a *command.Args) (*query, error) {
 	}
 	q.env.Now = 0 // $$NOW has no value in a count
 	q.Hint, q.Skip = a.Value("hint"), a.Int64("skip")
-	q.Limit, err = countLimit(a.Value("limit"))
+	q.Limit, err = CountLimit(a.Value("limit"))
 	return q, err
 }
 
-// countLimit reads the limit of a count; a negative one counts as its absolute
+// CountLimit reads the limit of a count; a negative one counts as its absolute
 // value. Errors: 2, 9.
-func countLimit(v bson.Value) (int64, error) {
+func CountLimit(v bson.Value) (int64, error) {
 	if v.IsMissing() {
 		return 0, nil
 	}

@@ -48,7 +48,7 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	for i := range statements {
-		if err := checkLimit(&statements[i]); err != nil {
+		if err := CheckLimit(statements[i].Double("limit")); err != nil {
 			return err
 		}
 	}
@@ -119,9 +119,9 @@ func (n *Node) deleteOne(ctx context.Context, op *command.Op, m *writing, c *cat
 	return m.writer.Delete(ctx, c, d)
 }
 
-// checkLimit refuses limits that are neither 0, for all documents, nor 1.
-func checkLimit(statement *command.Args) error {
-	if limit := statement.Double("limit"); limit != 0 && limit != 1 {
+// CheckLimit refuses limits that are neither 0, for all documents, nor 1. Error 9.
+func CheckLimit(limit float64) error {
+	if limit != 0 && limit != 1 {
 		return mongoerr.New(mongoerr.FailedToParse, "The limit field in delete objects must be 0 or 1. Got %.6g", limit)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/process"
 )
 
 // maxDescriptor is the longest automationServiceDescriptor, in bytes.
@@ -34,12 +35,7 @@ func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
 		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
 	})
-	var tests *command.BoolParam
-	tests = p.Bool(command.BoolSpec{Name: "enableTestCommands", Startup: true, OnChange: func() {
-		if tests.Load() {
-			n.enableTestCommands()
-		}
-	}})
+	process.RegisterTestCommands(n.Dispatcher)
 	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
 	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
 	for _, q := range planParameters {

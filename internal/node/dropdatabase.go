@@ -23,9 +23,8 @@ func (n *Node) dropDatabase() *command.Command {
 }
 
 func (n *Node) runDropDatabase(ctx context.Context, op *command.Op) error {
-	_, v := op.Body.First()
-	if bson.ClampToInt64(v) != 1 {
-		return mongoerr.New(mongoerr.Code(5255100), "Have to pass 1 as 'drop' parameter")
+	if err := CheckDropDatabase(op); err != nil {
+		return err
 	}
 	if op.DB == "admin" {
 		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
@@ -38,4 +37,12 @@ func (n *Node) runDropDatabase(ctx context.Context, op *command.Op) error {
 		n.invalidate(c)
 	}
 	return err
+}
+
+// CheckDropDatabase checks the value of a dropDatabase. Error 5255100.
+func CheckDropDatabase(op *command.Op) error {
+	if _, v := op.Body.First(); bson.ClampToInt64(v) != 1 {
+		return mongoerr.New(mongoerr.Code(5255100), "Have to pass 1 as 'drop' parameter")
+	}
+	return nil
 }

@@ -97,13 +97,13 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// explainableOnView turns a command on a view into the stages that it runs as.
-var explainableOnView = map[string]func(*command.Args) (stages, error){"find": findStages, "count": countStages, "distinct": distinctStages}
+// StagesOnView has for the name of a command the stages that it runs as on a view.
+var StagesOnView = map[string]func(*command.Args) (Stages, error){"find": findStages, "count": countStages, "distinct": distinctStages}
 
 // explainOnView answers an explain of a command on a view; it returns false
 // if the namespace is not a view.
 func (n *Node) explainOnView(ctx context.Context, op *command.Op, v exec.Verbosity) (bool, error) {
-	become := explainableOnView[op.Name]
+	become := StagesOnView[op.Name]
 	if become == nil || n.view(op) == nil {
 		return false, nil
 	}
@@ -221,7 +221,7 @@ func (n *Node) explainDelete(op *command.Op, a *command.Args) (*query, *exec.Exp
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkLimit(&statements[0]); err != nil {
+	if err := CheckLimit(statements[0].Double("limit")); err != nil {
 		return nil, nil, err
 	}
 	d, err := n.parseDelete(new(writeMemory), op, c, &statements[0], a.Doc("let"))

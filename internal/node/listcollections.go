@@ -31,7 +31,7 @@ func (n *Node) listCollections() *command.Command {
 }
 
 func (n *Node) runListCollections(ctx context.Context, op *command.Op) error {
-	filter, err := listFilter(op.Args.Doc("filter"))
+	filter, err := ListFilter(op.Args.Doc("filter"))
 	if err != nil {
 		return err
 	}

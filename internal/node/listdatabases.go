@@ -33,7 +33,7 @@ func (n *Node) listDatabases() *command.Command {
 }
 
 func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
-	filter, err := listFilter(op.Args.Doc("filter"))
+	filter, err := ListFilter(op.Args.Doc("filter"))
 	if err != nil {
 		return err
 	}
@@ -82,8 +82,8 @@ func (n *Node) runListDatabases(ctx context.Context, op *command.Op) error {
 	return nil
 }
 
-// listFilter parses the filter of a command that lists things.
-func listFilter(filter bson.Doc) (*match.Filter, error) {
+// ListFilter parses the filter of a command that lists things.
+func ListFilter(filter bson.Doc) (*match.Filter, error) {
 	if filter == nil {
 		filter = bson.Empty
 	}

@@ -139,7 +139,7 @@ func mapReduceCode(name string, v bson.Value) (bson.Value, error) {
 
 // stages returns the pipeline of a mapReduce.
 func (m *mapReduction) stages(a *command.Args) []bson.Value {
-	var list stages
+	var list Stages
 	if a.Has("query") {
 		list.add("$match", bson.Document(a.Doc("query")))
 	}

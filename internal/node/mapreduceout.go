@@ -112,7 +112,7 @@ func (o *mapReduceOut) stage(m *mapReduction) (name string, arg bson.Value) {
 	matched := bson.String("replace")
 	if o.mode == "reduce" {
 		both := bson.Array(bson.String("$value"), bson.String("$$new.value"))
-		var list stages
+		var list Stages
 		list.add("$project", valueBy(m.reduce, bson.String("$_id"), both))
 		if !m.finalize.IsMissing() {
 			list.add("$project", valueBy(m.finalize, bson.String("$_id"), bson.String("$value")))

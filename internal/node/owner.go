@@ -124,7 +124,7 @@ func (n *Node) checkOwner(v *command.Versions, ns schema.Namespace, c *catalog.C
 		}
 		return nil, false
 	}
-	if c != nil && c.IsView() {
+	if c != nil && c.IsView() && !writes { // a view refuses writes itself
 		return n.shardedView(ns), false
 	}
 	if s != nil && s.Blocked != nil && (writes || s.Blocked.Reads) {

@@ -56,8 +56,8 @@ func eachStage(list []bson.Value, f func(name string, spec bson.Value) error) er
 	return nil
 }
 
-// strictPipeline refuses the stages that Stable API version 1 does not have.
-func strictPipeline(list []bson.Value) error {
+// StrictPipeline refuses the stages that Stable API version 1 does not have.
+func StrictPipeline(list []bson.Value) error {
 	return eachStage(list, func(name string, spec bson.Value) error {
 		if slices.Contains(unstableStages, name) {
 			return mongoerr.New(mongoerr.APIStrictError, "stage %s is not allowed with 'apiStrict: true' in API Version 1", name)

@@ -30,23 +30,11 @@ func (n *Node) renameCollection() *command.Command {
 }
 
 func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
-	_, v := op.Body.First()
-	from, err := renamed(v.Str())
-	if err != nil {
+	_, name := op.Body.First()
+	if err := CheckRename(name.Str(), op.Args.Str("to")); err != nil {
 		return err
 	}
-	to, err := renamed(op.Args.Str("to"))
-	if err != nil {
-		return err
-	}
-	for _, ns := range []schema.Namespace{from, to} {
-		if err := renamable(ns); err != nil {
-			return err
-		}
-	}
-	if from == to {
-		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
-	}
+	from, to := schema.ParseNamespace(name.Str()), schema.ParseNamespace(op.Args.Str("to"))
 	op.SetNS(from.String())
 	if err := n.Catalog.CheckCase(to.DB); err != nil {
 		return err
@@ -84,6 +72,27 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	n.invalidate(c)
 	if target != nil {
 		n.invalidate(target)
+	}
+	return nil
+}
+
+// CheckRename checks both names of a rename. Errors: 20, 73.
+func CheckRename(from, to string) error {
+	var both [2]schema.Namespace
+	for i, name := range []string{from, to} {
+		ns, err := renamed(name)
+		if err != nil {
+			return err
+		}
+		both[i] = ns
+	}
+	for _, ns := range both {
+		if err := renamable(ns); err != nil {
+			return err
+		}
+	}
+	if both[0] == both[1] {
+		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
 	}
 	return nil
 }

@@ -57,21 +57,21 @@ func (n *Node) view(op *command.Op) *catalog.Collection {
 	return nil
 }
 
-// stages collects the stages that a command on a view becomes.
-type stages []bson.Value
+// Stages are the stages that a command on a view becomes.
+type Stages []bson.Value
 
-func (s *stages) add(name string, v bson.Value) {
+func (s *Stages) add(name string, v bson.Value) {
 	*s = append(*s, bson.Document(new(bson.Builder).Value(name, v).Finish()))
 }
 
-func (s *stages) addDoc(name string, d bson.Doc) {
+func (s *Stages) addDoc(name string, d bson.Doc) {
 	if d != nil && !d.IsEmpty() {
 		s.add(name, bson.Document(d))
 	}
 }
 
 // onView runs a command on a view as an aggregation.
-func (n *Node) onView(ctx context.Context, op *command.Op, list stages, r reading) (command.Cursor, *aggregation, error) {
+func (n *Node) onView(ctx context.Context, op *command.Op, list Stages, r reading) (command.Cursor, *aggregation, error) {
 	a, err := n.parseAggregation(op, namespace(op), list, r)
 	if err != nil {
 		return nil, nil, err
@@ -82,7 +82,7 @@ func (n *Node) onView(ctx context.Context, op *command.Op, list stages, r readin
 
 // findStages are the stages that the arguments of a find become. Errors: 167
 // and 2 for arguments that a view does not take.
-func findStages(a *command.Args) (stages, error) {
+func findStages(a *command.Args) (Stages, error) {
 	for _, name := range []string{"tailable", "awaitData", "returnKey", "showRecordId"} {
 		if a.Bool(name) {
 			return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Option %s not supported on view", name)
@@ -93,7 +93,7 @@ func findStages(a *command.Args) (stages, error) {
 			return nil, mongoerr.New(mongoerr.InvalidPipelineOperator, "Option %s not supported on view", name)
 		}
 	}
-	var list stages
+	var list Stages
 	list.addDoc("$match", a.Doc("filter"))
 	if sort := a.Doc("sort"); sort != nil && !sort.Has("$natural") {
 		list.addDoc("$sort", sort)
@@ -130,15 +130,15 @@ func (n *Node) findOnView(ctx context.Context, op *command.Op) (bool, error) {
 }
 
 // countStages are the stages that the arguments of a count become.
-func countStages(a *command.Args) (stages, error) {
-	var list stages
+func countStages(a *command.Args) (Stages, error) {
+	var list Stages
 	list.addDoc("$match", a.Doc("query"))
 	if skip := a.Int64("skip"); skip > 0 {
 		list.add("$skip", bson.Int64(skip))
 	}
 	if a.Has("limit") {
 		// A limit of 0, which means none elsewhere, is refused by the stage.
-		limit, err := countLimit(a.Value("limit"))
+		limit, err := CountLimit(a.Value("limit"))
 		if err != nil {
 			return nil, err
 		}
@@ -150,8 +150,8 @@ func countStages(a *command.Args) (stages, error) {
 
 // distinctStages are the stages that the arguments of a distinct become: its
 // values are collected from their documents.
-func distinctStages(a *command.Args) (stages, error) {
-	var list stages
+func distinctStages(a *command.Args) (Stages, error) {
+	var list Stages
 	list.addDoc("$match", a.Doc("query"))
 	return list, nil
 }

@@ -30,7 +30,7 @@ func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options)
 		return err
 	}
 	if op.Generic.APIStrict {
-		if err := strictPipeline(o.Pipeline.Slice()); err != nil {
+		if err := StrictPipeline(o.Pipeline.Slice()); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -36,26 +37,27 @@ type aggregation struct {
 }
 
 func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
-	a := &aggregation{r: r, op: op, db: op.DB, collation: document(op.Body.Lookup("collation"))}
-	_, v := op.Body.First()
-	if v.Type == bson.TypeString {
-		if _, err := collection(op); err != nil {
-			return err
-		}
-		a.coll = op.Collection
-	} else if !v.IsNumber() || bson.ToDouble(v) != 1 {
-		return mongoerr.New(mongoerr.BadValue, "Invalid command format: the 'aggregate' field must specify a collection name or 1")
+	ns, list, err := node.AggregateTarget(op)
+	if err != nil {
+		return err
 	}
-	list := op.Body.Lookup("pipeline")
-	if list.Type != bson.TypeArray {
-		return mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an array of objects")
-	}
-	a.list = list.Doc().Slice()
-	for _, s := range a.list {
+	for _, s := range list {
 		if s.Type != bson.TypeDocument {
 			return mongoerr.New(mongoerr.TypeMismatch, "Each element of the 'pipeline' array must be an object")
 		}
 	}
+	if op.Generic.APIStrict {
+		if err := node.StrictPipeline(list); err != nil {
+			return err
+		}
+	}
+	if op.Args.Bool("explain") {
+		return r.explainPipeline(ctx, op)
+	}
+	if !op.Args.Has("cursor") {
+		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
+	}
+	a := &aggregation{r: r, op: op, db: op.DB, coll: ns.Coll, list: list, collation: op.Args.Doc("collation")}
 	a.shown = a.db + "." + a.coll
 	if a.coll == "" {
 		a.shown = a.db + ".$cmd.aggregate"
@@ -71,10 +73,17 @@ func (a *aggregation) run(ctx context.Context) error {
 	}
 	err := a.r.byRoute(ctx, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
 	if v := resolvedView(err); v != nil {
-		if a.db, a.coll = splitNamespace(v.ns); a.collation.IsEmpty() {
-			a.collation = v.collation
+		if err := v.accepts(a.op, a.collation); err != nil {
+			return err
 		}
-		a.list = append(slices.Clone(v.pipeline), a.list...)
+		a.db, a.coll = splitNamespace(v.ns)
+		a.collation = v.collation
+		a.list = slices.Concat(v.pipeline, a.list)
+		if a.op.Generic.APIStrict {
+			if err := node.StrictPipeline(a.list); err != nil {
+				return err
+			}
+		}
 		return a.run(ctx)
 	}
 	return err
@@ -114,10 +123,7 @@ func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 
 // runBy runs the pipeline, targeted by a route.
 func (a *aggregation) runBy(ctx context.Context, rt *route) error {
-	if rt.primary == "" {
-		if _, writes := named(a.db, a.list); writes == "" && !slices.ContainsFunc(a.list, func(s bson.Value) bool { n, _ := s.Doc().First(); return n == "$unionWith" }) {
-			return command.WriteCursorReply(ctx, a.op, command.CursorSpec{NS: a.shown, Cursor: command.Documents(nil)})
-		}
+	if _, writes := named(a.db, a.list); rt.primary == "" && strings.HasPrefix(writes, a.db+".") {
 		var err error
 		if rt, err = a.r.createDatabase(ctx, rt); err != nil {
 			return err
@@ -133,6 +139,9 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	}
 	if together {
 		return a.passWhole(ctx, rt, shards[0])
+	}
+	if _, err := a.parse(ctx, rt, a.list, a.coll == ""); err != nil {
+		return err // before a part of it changes anything
 	}
 	p := split(a.list)
 	in, err := a.openShards(ctx, rt, shards, p)
@@ -221,20 +230,12 @@ func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string
 
 // merge runs the router's part over the shards' results, and replies with its cursor.
 func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p parts) error {
-	s, err := newScope(a.op, rt, document(a.op.Body.Lookup("let")), a.collation)
+	parsed, err := a.parse(ctx, rt, p.merge, in == nil)
 	if err != nil {
 		closeCursor(in)
 		return err
 	}
-	list, err := pipeline.Parse(p.merge, &pipeline.Options{
-		Expr: s.expr, Match: s.match, Collator: s.collator, DB: a.db, NS: pipeline.Namespace{DB: a.db, Coll: a.coll}, Namespaces: &namespaces{ctx, a},
-		Collectionless: in == nil,
-	})
-	if err != nil {
-		closeCursor(in)
-		return err
-	}
-	m := &merging{}
+	s, m := parsed.scope, &merging{}
 	m.account.Open(a.r.Memory)
 	s.env.Memory = &m.account
 	run := &pipeline.Run{Env: s.env, World: &world{a, s}, Inside: new(pipeline.Examined)}
@@ -243,7 +244,7 @@ func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p
 	if in != nil {
 		from = in
 	}
-	if m.Iterator, err = list.Optimize().Open(from, run); err != nil {
+	if m.Iterator, err = parsed.Optimize().Open(from, run); err != nil {
 		m.account.Close()
 		return err
 	}
@@ -251,6 +252,25 @@ func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p
 	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
 		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation",
 	})
+}
+
+// parsedPipeline is a pipeline with the scope of its expressions.
+type parsedPipeline struct {
+	*pipeline.Pipeline
+	scope *scope
+}
+
+// parse parses stages. collectionless says that they begin with a source of their own.
+func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, collectionless bool) (parsedPipeline, error) {
+	s, err := newScope(a.op, rt, document(a.op.Body.Lookup("let")), a.collation)
+	if err != nil {
+		return parsedPipeline{}, err
+	}
+	parsed, err := pipeline.Parse(list, &pipeline.Options{
+		Expr: s.expr, Match: s.match, Collator: s.collator, DB: a.db, NS: pipeline.Namespace{DB: a.db, Coll: a.coll}, Namespaces: &namespaces{ctx, a},
+		Collectionless: collectionless,
+	})
+	return parsedPipeline{parsed, s}, err
 }
 
 // closeCursor closes the cursors of the shards, if there are any.
@@ -285,6 +305,11 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	var shards []string
 	rt := &route{ns: a.shown, db: a.db}
 	where := ofServers[first]
+	if where != "router" { // of which pipelines do not know
+		if _, err := a.parse(ctx, rt, a.list, a.coll == ""); err != nil {
+			return err
+		}
+	}
 	if first == "$documents" || where == "" {
 		return a.merge(ctx, rt, nil, parts{merge: a.list})
 	}

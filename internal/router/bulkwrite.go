@@ -2,11 +2,11 @@ package router
 
 import (
 	"context"
-	"math"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
@@ -23,6 +23,7 @@ type bulk struct {
 	r       *Router
 	op      *command.Op
 	spaces  []string
+	uuids   map[string]bson.Value // of the namespaces for which the client gives one
 	ordered bool
 	quiet   bool // errorsOnly: true
 	items   []bson.Doc
@@ -32,7 +33,7 @@ type bulk struct {
 }
 
 func (r *Router) runBulkWrite(ctx context.Context, op *command.Op) error {
-	b := &bulk{r: r, op: op, ordered: true, quiet: op.Body.Lookup("errorsOnly").Truthy()}
+	b := &bulk{r: r, op: op, uuids: map[string]bson.Value{}, ordered: true, quiet: op.Body.Lookup("errorsOnly").Truthy()}
 	if v := op.Body.Lookup("ordered"); v.Type == bson.TypeBool {
 		b.ordered = v.Bool()
 	}
@@ -45,6 +46,9 @@ func (r *Router) runBulkWrite(ctx context.Context, op *command.Op) error {
 			return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified for bulkWrite: '%s'", ns.Str())
 		}
 		b.spaces = append(b.spaces, ns.Str())
+		if id := d.Lookup("collectionUUID"); !id.IsMissing() {
+			b.uuids[ns.Str()] = id
+		}
 	}
 	ops := op.Documents("ops")
 	if n := len(ops); n == 0 || n > process.MaxWriteBatch {
@@ -82,10 +86,9 @@ func (r *Router) runBulkWrite(ctx context.Context, op *command.Op) error {
 
 // parse converts one of the ops into a statement of the command for its kind.
 func (b *bulk) parse(i int, d bson.Doc) (*statement, string, error) {
-	name, at := d.First()
-	n := sizeOf(at, math.MaxInt64)
-	if n < 0 || n >= int64(len(b.spaces)) {
-		return nil, "", mongoerr.New(mongoerr.BadValue, "BulkWrite ops entry has an invalid nsInfo index.")
+	name, _, n, err := node.ParseBulkOp(d, len(b.spaces))
+	if err != nil {
+		return nil, "", err
 	}
 	s := &statement{index: i}
 	switch name {
@@ -96,8 +99,6 @@ func (b *bulk) parse(i int, d bson.Doc) (*statement, string, error) {
 		s.kind = updates
 	case "delete":
 		s.kind = deletes
-	default:
-		return nil, "", mongoerr.New(mongoerr.IDLUnknownField, "BSON field 'bulkWrite.ops.%s' is an unknown field.", name)
 	}
 	var doc bson.Builder
 	multi := false
@@ -142,6 +143,9 @@ func (b *bulk) execute(ctx context.Context, ns string, list []*statement) (faile
 		common.OpenDoc("writeConcern").Int32("w", 1).Close()
 	}
 	appendRest(&common, b.op.Body, leave...)
+	if id, ok := b.uuids[ns]; ok {
+		common.Value("collectionUUID", id)
+	}
 	w := &batch{r: b.r, op: b.op, ns: ns, ordered: b.ordered, common: common.Finish(), pending: append([]*statement(nil), list...)}
 	if err := w.run(ctx); err != nil {
 		if ctx.Err() != nil || b.op.Generic.HasTxnNumber && command.MayRetry(mongoerr.From(err).Code) {

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/node"
 )
 
 // count answers {count: collection, query, skip, limit} with the sum of the shards'
@@ -25,19 +26,18 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return err
 		}
-		if len(shards) == 0 {
-			op.Reply.Int("n", 0)
-			return nil
+		skip := sizeOf(op.Body.Lookup("skip"), 0)
+		limit, err := node.CountLimit(op.Body.Lookup("limit"))
+		if err != nil {
+			return err
 		}
-		skip, limit := sizeOf(op.Body.Lookup("skip"), 0), sizeOf(op.Body.Lookup("limit"), 0)
-		limit = max(limit, -limit)
 		split := len(shards) > 1 && (skip > 0 || limit > 0)
 		counts, err := each(shards, func(shard string) (int64, error) {
 			b := new(bson.Builder).String("count", op.Collection)
 			if split {
 				appendRest(b, op.Body, "skip", "limit")
 				if limit > 0 {
-					b.Int64("limit", skip+limit)
+					b.Int64("limit", plus(skip, limit))
 				}
 			} else {
 				appendRest(b, op.Body)
@@ -70,14 +70,11 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 
 // countOnView counts the results of a view's aggregation.
 func (r *Router) countOnView(ctx context.Context, op *command.Op, v *view) error {
-	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
-	if skip := sizeOf(op.Body.Lookup("skip"), 0); skip > 0 {
-		list = append(list, stage("$skip", bson.Int64(skip)))
+	list, err := v.stages(op)
+	if err != nil {
+		return err
 	}
-	if limit := sizeOf(op.Body.Lookup("limit"), 0); limit != 0 {
-		list = append(list, stage("$limit", bson.Int64(max(limit, -limit))))
-	}
-	found, err := r.aggregateView(ctx, op, v, append(list, stage("$count", bson.String("n"))))
+	found, err := r.aggregateView(ctx, op, v, list)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 )
 
 // ddl returns the commands that change collections and databases.
@@ -52,8 +53,6 @@ func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 	}
 	return r.byRoute(ctx, ns, func(rt *route) error {
 		switch {
-		case rt.primary == "":
-			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
 		case rt.chunks != nil:
 			return mongoerr.New(mongoerr.IllegalOperation, "%s does not work on a sharded or tracked collection: %s", op.Command.Name, ns)
 		}
@@ -94,6 +93,9 @@ func (r *Router) runDropDatabase(ctx context.Context, op *command.Op) error {
 	if isOnConfig(op.DB) {
 		return mongoerr.New(mongoerr.IllegalOperation, "Dropping the '%s' database is prohibited.", op.DB)
 	}
+	if err := node.CheckDropDatabase(op); err != nil {
+		return err
+	}
 	return r.onConfig(ctx, op, "dropDatabase", bson.String(op.DB))
 }
 
@@ -102,6 +104,12 @@ func (r *Router) runRename(ctx context.Context, op *command.Op) error {
 		defer r.routes.forget(func(ns string) bool { return ns == to.Str() })
 	}
 	_, from := op.Body.First()
+	if err := node.CheckRename(from.Str(), op.Args.Str("to")); err != nil {
+		return err
+	}
+	if v := op.Body.Lookup("stayTemp"); !v.IsMissing() && !v.Truthy() {
+		op.Body = withoutFields(op.Body, "stayTemp")
+	}
 	return r.onConfig(ctx, op, "renameCollection", from)
 }
 
@@ -115,10 +123,7 @@ func (r *Router) indexes(name string) command.Handler {
 		}
 		sharded := false
 		err = r.byRoute(ctx, ns, func(rt *route) error {
-			if rt.primary == "" {
-				if name != "createIndexes" {
-					return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", ns)
-				}
+			if rt.primary == "" && name == "createIndexes" {
 				if rt, err = r.createDatabase(ctx, rt); err != nil {
 					return err
 				}

@@ -3,10 +3,12 @@ package router
 import (
 	"context"
 	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 )
 
 // maxDistinctBytes bounds the reply of a distinct.
@@ -32,18 +34,22 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return err
 		}
-		lists, err := each(shards, func(shard string) (bson.Doc, error) {
+		replies, err := each(shards, func(shard string) (bson.Doc, error) {
 			b := new(bson.Builder).String("distinct", op.Collection)
 			appendRest(b, op.Body)
 			rt.appendVersions(b, shard)
 			a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
-			if v := a.Reply.Lookup("values"); err == nil && v.Type == bson.TypeArray {
-				return v.Doc(), nil
-			}
-			return bson.Empty, err
+			return a.Reply, err
 		})
 		if err != nil {
 			return err
+		}
+		lists := make([]bson.Doc, len(replies))
+		for i, d := range replies {
+			if v := d.Lookup("values"); v.Type == bson.TypeArray {
+				lists[i] = v.Doc()
+			}
+			op.IntegerOK = d.Lookup("ok").Type == bson.TypeInt32 // of a time-series collection
 		}
 		s, err := newScope(op, rt, nil, collation)
 		if err != nil {
@@ -57,31 +63,37 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// distinctOnView finds the distinct values in the results of a view's aggregation.
+// distinctOnView finds the distinct values in the results of a view's aggregation. Of
+// these the shards send the field that the key begins with, each value once.
 func (r *Router) distinctOnView(ctx context.Context, op *command.Op, v *view) error {
-	key := op.Body.Lookup("key")
-	if key.Type != bson.TypeString {
-		return mongoerr.New(mongoerr.TypeMismatch, "BSON field 'distinct.key' is the wrong type '%s', expected type 'string'", key.Type)
+	op.IntegerOK = true // as mongod, and mongos, on a view
+	list, err := v.stages(op)
+	if err != nil {
+		return err
 	}
-	// The pipeline unwinds arrays on each level of the path.
-	list := []bson.Value{stage("$match", bson.Document(document(op.Body.Lookup("query"))))}
-	path := ""
-	for name := range splitPath(key.Str()) {
-		if path != "" {
-			path += "."
-		}
-		path += name
-		list = append(list, stage("$unwind", bson.Document(new(bson.Builder).String("path", "$"+path).Bool("preserveNullAndEmptyArrays", true).Finish())))
+	key := op.Args.Str("key")
+	field, _, _ := strings.Cut(key, ".")
+	project := new(bson.Builder).Int32("_id", 0)
+	if field == "_id" {
+		project = new(bson.Builder)
 	}
-	there := new(bson.Builder).OpenDoc(key.Str()).Bool("$exists", true).Close().Finish()
-	group := new(bson.Builder).String("_id", "$"+key.Str()).Finish()
-	found, err := r.aggregateView(ctx, op, v, append(list, stage("$match", bson.Document(there)), stage("$group", bson.Document(group))))
+	project.Int32(field, 1)
+	each := new(bson.Builder).String("_id", "$$ROOT").Finish()
+	found, err := r.aggregateView(ctx, op, v, append(list, stage("$project", bson.Document(project.Finish())), stage("$group", bson.Document(each))))
 	if err != nil {
 		return err
 	}
 	var values bson.Builder
-	for i, d := range found {
-		values.Value(bson.Index(i), d.Lookup("_id"))
+	n := 0
+	for _, d := range found {
+		err := exec.Elements(document(d.Lookup("_id")), key, func(e bson.Value) error {
+			values.Value(bson.Index(n), e)
+			n++
+			return nil
+		})
+		if err != nil {
+			return err
+		}
 	}
 	s, err := newScope(op, &route{}, nil, v.collation)
 	if err != nil {

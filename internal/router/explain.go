@@ -2,10 +2,12 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 )
 
 // explain answers {explain: command, verbosity} with the plans of all shards that the
@@ -21,39 +23,64 @@ func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
 	}
 	inner := v.Doc()
 	name, first := inner.First()
-	if first.Type != bson.TypeString {
+	switch {
+	case name == "aggregate" && first.Type != bson.TypeString:
+	case first.Type != bson.TypeString:
 		return mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", first.Type)
+	default:
+		op.SetCollection(first.Str())
 	}
-	op.SetCollection(first.Str())
-	return r.byRoute(ctx, op.NS, func(rt *route) error {
+	var rest bson.Builder
+	appendRest(&rest, op.Body)
+	return r.explainCommand(ctx, op, inner, rest.Finish())
+}
+
+// explainPipeline answers {aggregate, explain: true}.
+func (r *Router) explainPipeline(ctx context.Context, op *command.Op) error {
+	if !op.Generic.WriteConcern.IsMissing() {
+		return mongoerr.New(mongoerr.FailedToParse, "Aggregation explain does not support the 'writeConcern' option")
+	}
+	var inner bson.Builder
+	rest := new(bson.Builder).String("verbosity", "queryPlanner")
+	for name, v := range op.Body.All() {
+		switch {
+		case ours[name] || name == "explain":
+		case command.IsGeneric(name):
+			rest.Value(name, v)
+		default:
+			inner.Value(name, v)
+		}
+	}
+	if !op.Args.Has("cursor") {
+		inner.OpenDoc("cursor").Close()
+	}
+	return r.explainCommand(ctx, op, inner.Finish(), rest.Finish())
+}
+
+// explainCommand explains a command on op's collection. rest has the other fields of the
+// explain.
+func (r *Router) explainCommand(ctx context.Context, op *command.Op, inner, rest bson.Doc) error {
+	name, _ := inner.First()
+	err := r.byRoute(ctx, op.NS, func(rt *route) error {
 		filter, collation := explained(name, inner)
 		shards, err := rt.targets(op, filter, document(inner.Lookup("let")), collation)
 		if err != nil {
 			return err
 		}
-		if len(shards) == 0 {
-			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", rt.db)
-		}
 		p := parts{}
 		sent := inner
 		if list := inner.Lookup("pipeline"); name == "aggregate" && list.Type == bson.TypeArray && len(shards) > 1 {
 			p = split(list.Doc().Slice())
-			var b bson.Builder
-			b.OpenArray("pipeline")
-			for i, s := range p.shards {
-				b.Value(bson.Index(i), s)
-			}
-			sent = withField(inner, "pipeline", b.Close().Finish().Lookup("pipeline"))
+			sent = withPipeline(inner, p.shards)
 		}
 		if name == "find" && len(shards) > 1 {
 			sent = withoutFields(sent, "skip")
 			if limit := sizeOf(inner.Lookup("limit"), 0); limit > 0 {
-				sent = withField(sent, "limit", bson.Int64(limit+sizeOf(inner.Lookup("skip"), 0)))
+				sent = withField(sent, "limit", bson.Int64(plus(sizeOf(inner.Lookup("skip"), 0), limit)))
 			}
 		}
 		plans, err := each(shards, func(shard string) (bson.Doc, error) {
-			b := new(bson.Builder).Doc("explain", sent)
-			appendRest(b, op.Body)
+			b := new(bson.Builder).Doc("explain", sent).Fields(rest)
 			rt.appendVersions(b, shard)
 			a, err := r.ask(ctx, op, question{shard: shard, db: op.DB, body: b.Finish(), reads: true})
 			return a.Reply, err
@@ -73,6 +100,54 @@ func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
 		op.Reply.Doc("serverInfo", r.Process.ServerInfo()).Doc("command", new(bson.Builder).Fields(inner).String("$db", op.DB).Finish())
 		return nil
 	})
+	if v := resolvedView(err); v != nil {
+		return r.explainOnView(ctx, op, inner, rest, v)
+	}
+	return err
+}
+
+// explainOnView explains a read of a view as the aggregation that it is.
+func (r *Router) explainOnView(ctx context.Context, op *command.Op, inner, rest bson.Doc, v *view) error {
+	name, _ := inner.First()
+	var list []bson.Value
+	if given := inner.Lookup("pipeline"); given.Type == bson.TypeArray {
+		list = slices.Concat(v.pipeline, given.Doc().Slice())
+	}
+	collation := document(inner.Lookup("collation"))
+	if name != "aggregate" {
+		c := r.Dispatcher.Registry.Lookup(name)
+		if c == nil || node.StagesOnView[c.Name] == nil {
+			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", op.NS)
+		}
+		sub := &command.Op{DB: op.DB, Command: c, Name: name, Body: inner, NS: op.NS, Client: op.Client, Dispatcher: op.Dispatcher}
+		var err error
+		if sub.Args, err = command.Parse(sub, c.Fields); err != nil {
+			return err
+		}
+		if list, err = v.stages(sub); err != nil {
+			return err
+		}
+	} else if err := v.accepts(op, collation); err != nil {
+		return err
+	}
+	db, coll := splitNamespace(v.ns)
+	b := new(bson.Builder).String("aggregate", coll).OpenDoc("cursor").Close().Doc("collation", v.collation)
+	if let := inner.Lookup("let"); !let.IsMissing() {
+		b.Value("let", let)
+	}
+	op.DB = db
+	op.SetCollection(coll)
+	return r.explainCommand(ctx, op, withPipeline(b.Finish(), list), rest)
+}
+
+// withPipeline returns a command with another pipeline.
+func withPipeline(d bson.Doc, list []bson.Value) bson.Doc {
+	var b bson.Builder
+	b.OpenArray("pipeline")
+	for i, s := range list {
+		b.Value(bson.Index(i), s)
+	}
+	return withField(d, "pipeline", b.Close().Finish().Lookup("pipeline"))
 }
 
 // explained returns the filter by which a command is targeted, and its collation.

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"math"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -59,9 +60,6 @@ func (r *Router) findBy(ctx context.Context, op *command.Op, rt *route) error {
 	if err != nil {
 		return err
 	}
-	if len(shards) == 0 { // the database does not exist
-		return command.WriteCursorReply(ctx, op, command.CursorSpec{NS: rt.ns, Cursor: command.Documents(nil)})
-	}
 	if len(shards) == 1 {
 		return r.findOnOne(ctx, op, rt, shards[0])
 	}
@@ -81,6 +79,14 @@ func sizeOf(v bson.Value, otherwise int64) int64 {
 		return otherwise
 	}
 	return bson.ClampToInt64(v)
+}
+
+// plus returns the sum of a skip and a limit, bounded.
+func plus(skip, limit int64) int64 {
+	if skip > math.MaxInt64-limit {
+		return math.MaxInt64
+	}
+	return skip + limit
 }
 
 // findOnOne runs the whole find on one shard, and returns its cursor.
@@ -131,7 +137,7 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 		b := new(bson.Builder).String("find", op.Collection)
 		appendRest(b, body, "skip", "limit", "singleBatch", "projection")
 		if limit > 0 {
-			b.Int64("limit", skip+limit)
+			b.Int64("limit", plus(skip, limit))
 		}
 		if projection := document(body.Lookup("projection")); ordered {
 			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", "sortKey").Close().Close()

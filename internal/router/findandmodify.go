@@ -25,12 +25,7 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 	}
 	upsert := op.Body.Lookup("upsert").Truthy()
 	return r.byRoute(ctx, ns, func(rt *route) error {
-		if rt.primary == "" {
-			if !upsert {
-				op.Reply.Null("value")
-				op.Reply.OpenDoc("lastErrorObject").Bool("updatedExisting", false).Int32("n", 0).Close()
-				return nil
-			}
+		if rt.primary == "" && upsert {
 			if rt, err = r.createDatabase(ctx, rt); err != nil {
 				return err
 			}

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
@@ -33,9 +34,7 @@ func (r *Router) lists() []*command.Command {
 func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 	ns := op.DB + ".$cmd"
 	return r.byRoute(ctx, ns, func(rt *route) error {
-		if rt.primary == "" {
-			return command.WriteCursorReply(ctx, op, command.CursorSpec{NS: op.DB + ".$cmd.listCollections", Cursor: command.Documents(nil)})
-		}
+		name := rt.owners()[0]
 		b := new(bson.Builder).Int32("listCollections", 1)
 		appendRest(b, op.Body)
 		if rt.version != nil {
@@ -43,9 +42,9 @@ func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 		}
 		const ns = ".$cmd.listCollections"
 		if op.Controlled() && op.Body.Lookup("authorizedCollections").Truthy() {
-			return r.listAuthorized(ctx, op, rt.primary, b.Finish(), op.DB+ns)
+			return r.listAuthorized(ctx, op, name, b.Finish(), op.DB+ns)
 		}
-		return r.passList(ctx, op, rt, rt.primary, b.Finish(), op.DB+ns)
+		return r.passList(ctx, op, rt, name, b.Finish(), op.DB+ns)
 	})
 }
 
@@ -95,10 +94,7 @@ func (r *Router) runListIndexes(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	return r.byRoute(ctx, ns, func(rt *route) error {
-		if rt.primary == "" {
-			return mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist: %s", ns)
-		}
-		name := rt.primary
+		name := rt.owners()[0]
 		if rt.chunks != nil {
 			name = rt.chunks.ShardOf(rt.chunks.Key().Min().Key)
 		}
@@ -125,7 +121,7 @@ func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	filter, err := match.Parse(document(op.Body.Lookup("filter")), &match.Options{})
+	filter, err := node.ListFilter(op.Args.Doc("filter"))
 	if err != nil {
 		return err
 	}

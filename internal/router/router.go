@@ -2,13 +2,15 @@ package router
 
 import (
 	"context"
+	"log/slog"
+	"slices"
+
 	"github.com/mayflydb/mayfly/internal/access"
 	"github.com/mayflydb/mayfly/internal/account"
-	"log/slog"
-
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
@@ -70,15 +72,30 @@ func (r *Router) Close(context.Context) error {
 // Register adds the router's commands to a registry.
 func (r *Router) Register(reg *command.Registry) {
 	r.Process.RegisterStatus(r.Dispatcher.Status)
+	process.RegisterTestCommands(r.Dispatcher)
 	reg.Register(r.Process.Commands()...)
 	reg.Register(process.Hello(r.runHello), process.IsMaster(r.runHello))
-	reg.Register(r.find(), r.count(), r.distinct(), r.aggregate())
-	reg.Register(r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(), r.explain())
+	data := []*command.Command{
+		r.find(), r.count(), r.distinct(), r.aggregate(), r.explain(),
+		r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(),
+	}
+	data = append(data, r.validateMetadata())
+	reg.Register(declared(slices.Concat(data, r.ddl(), r.lists(), r.stats(), r.planCaches()))...)
 	reg.Register(r.clusterCommands()...)
 	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
-	reg.Register(r.ddl()...)
-	reg.Register(r.lists()...)
-	reg.Register(r.stats()...)
 	reg.Register(r.operations()...)
+}
+
+// declared gives commands the arguments that a server declares for those of the same name,
+// so that a router refuses what a server refuses.
+func declared(commands []*command.Command) []*command.Command {
+	for _, d := range node.Declared() {
+		for _, c := range commands {
+			if c.Name == d.Name {
+				c.Fields, c.CheckReadConcern = d.Fields, d.CheckReadConcern
+			}
+		}
+	}
+	return commands
 }

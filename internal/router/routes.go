@@ -31,14 +31,14 @@ type route struct {
 // isSharded reports whether documents may be on several shards.
 func (rt *route) isSharded() bool { return rt.chunks != nil && !rt.unsplittable }
 
-// owners returns all shards that have documents of the namespace, none if the database
-// does not exist.
+// owners returns all shards that have documents of the namespace. If the database does not
+// exist, the config servers answer for it: as a server that does not have it.
 func (rt *route) owners() []string {
 	switch {
 	case rt.chunks != nil:
 		return rt.chunks.Owners()
 	case rt.primary == "":
-		return nil
+		return []string{configShard}
 	}
 	return []string{rt.primary}
 }
@@ -51,6 +51,8 @@ func (rt *route) appendVersions(b *bson.Builder, to string) {
 	case rt.version != nil:
 		shard.Unsharded.Append(b, "shardVersion")
 		b.Doc("databaseVersion", rt.version)
+	case rt.primary == "": // stale if the collection is there by now, and sharded
+		shard.Unsharded.Append(b, "shardVersion")
 	}
 }
 
@@ -139,7 +141,13 @@ func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route
 	for pause := 5 * time.Millisecond; ; pause *= 2 {
 		rt, err := r.loadRoute(ctx, ns, known)
 		if err == nil {
-			e.current.Store(rt)
+			// A database that does not exist is not remembered: nobody reports that route as
+			// stale when another router has created it.
+			if rt.primary == "" {
+				e.current.Store(nil)
+			} else {
+				e.current.Store(rt)
+			}
 			return rt, nil
 		}
 		// The chunks changed while they were read.

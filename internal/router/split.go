@@ -86,9 +86,9 @@ func limitBehind(list []bson.Value) int64 {
 		case n < 0:
 			return 0
 		case name == "$skip":
-			skip += n
+			skip = plus(skip, n)
 		case name == "$limit":
-			return skip + n
+			return plus(skip, n)
 		default:
 			return 0
 		}

@@ -81,3 +81,21 @@ func TestStaleAfterMove(t *testing.T) {
 		t.Errorf("%d of %d documents were updated once", got, here)
 	}
 }
+
+// TestDatabaseThatAppears: a router that has seen that there is no such database sees the one
+// that another router makes.
+func TestDatabaseThatAppears(t *testing.T) {
+	c := newFakeCluster(t, "s0", "s1")
+	for _, command := range []string{`{"find":"c"}`, `{"listCollections":1,"nameOnly":true}`, `{"aggregate":"c","pipeline":[{"$match":{}}],"cursor":{}}`} {
+		if got := c.run("late", command); got != "\n1 batches\n" {
+			t.Errorf("%s before: %s", command, got)
+		}
+	}
+	c.database("late", "s1")
+	c.on("s1", "late", mustParse(t, `{"insert":"c","documents":[{"_id":1}]}`))
+	for command, want := range map[string]string{`{"find":"c"}`: "{ _id: 1 }\n1 batches\n", `{"count":"c"}`: "{ n: 1, ok: 1.0 }\n"} {
+		if got := c.run("late", command); got != want {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+}

@@ -53,15 +53,6 @@ func (r *Router) askOwners(ctx context.Context, op *command.Op, rt *route) (name
 	return names, replies, err
 }
 
-// passToPrimary forwards a command on an unsharded collection to the primary shard of its
-// database. Errors: 26 with the text missing if the database does not exist.
-func (r *Router) passToPrimary(ctx context.Context, op *command.Op, rt *route, missing string, args ...any) error {
-	if rt.primary == "" {
-		return mongoerr.New(mongoerr.NamespaceNotFound, missing, args...)
-	}
-	return r.passTo(ctx, op, rt, rt.owners()[0])
-}
-
 func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 	ns, err := collection(op)
 	if err != nil {
@@ -72,7 +63,7 @@ func (r *Router) runCollStats(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if !rt.isSharded() {
-		return r.passToPrimary(ctx, op, rt, "Database [%s] not found.", rt.db)
+		return r.passTo(ctx, op, rt, rt.owners()[0])
 	}
 	names, replies, err := r.askOwners(ctx, op, rt)
 	if err != nil {
@@ -152,10 +143,6 @@ func (r *Router) runDataSize(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	if rt.primary == "" {
-		op.Reply.Int64("size", 0).Int64("numObjects", 0)
-		return nil
-	}
 	_, replies, err := r.askOwners(ctx, op, rt)
 	if err != nil {
 		return err
@@ -174,7 +161,7 @@ func (r *Router) runValidate(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if !rt.isSharded() {
-		return r.passToPrimary(ctx, op, rt, "Collection '%s' does not exist to validate.", ns)
+		return r.passTo(ctx, op, rt, rt.owners()[0])
 	}
 	names, replies, err := r.askOwners(ctx, op, rt)
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/process"
 )
 
@@ -44,8 +45,13 @@ func (r *Router) write(k kind) command.Handler {
 		}
 		b := r.newBatch(op, ns, kinds[k].batch)
 		for i, d := range docs {
-			if k == inserts {
+			switch k {
+			case inserts:
 				d = withID(d)
+			case deletes:
+				if err := node.CheckLimit(bson.ToDouble(d.Lookup("limit"))); err != nil {
+					return err
+				}
 			}
 			b.pending = append(b.pending, &statement{kind: k, index: i, doc: d})
 		}

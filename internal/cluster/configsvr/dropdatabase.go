@@ -43,8 +43,5 @@ func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 		})
 		return d, err
 	}})
-	if err == nil {
-		op.Reply.String("dropped", name)
-	}
 	return err
 }

@@ -15,7 +15,7 @@ import (
 // renameCollection renames a collection, sharded or not. (Manual:
 // renameCollection.)
 func (s *Server) renameCollection() *command.Command {
-	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.SafeBool("dropTarget"))
+	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.SafeBool("dropTarget"), command.UUID("collectionUUID"))
 }
 
 func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error {
@@ -37,6 +37,12 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	kind := step.KindRename
 	if c.Namespace == "" {
 		kind = step.KindRenameUnsharded
+		if err := s.checkUnsharded(ctx, from, op); err != nil {
+			return err
+		}
+	}
+	if err := c.checkUUID(op); err != nil {
+		return err
 	}
 	_, err = s.operate(ctx, plan{kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
 		return s.decideRename(from, to, kind, op.Args.Bool("dropTarget"))

@@ -1,4 +1,4 @@
-package node
+package process
 
 import (
 	"context"
@@ -20,7 +20,7 @@ func failPoint(d *command.Dispatcher, name string) *command.FailPoint {
 
 // configureFailPoint sets a fail point. The server
 // has it only where it was started with enableTestCommands.
-func (n *Node) configureFailPoint() *command.Command {
+func configureFailPoint() *command.Command {
 	return &command.Command{
 		Name: "configureFailPoint", Place: command.Anywhere, Flags: command.AdminOnly, Help: "modifies the settings of a fail point",
 		Fields: command.NewFields("configureFailPoint",
@@ -38,10 +38,14 @@ func (n *Node) configureFailPoint() *command.Command {
 	}
 }
 
-// enableTestCommands adds the commands that only tests need.
-func (n *Node) enableTestCommands() {
-	if n.Dispatcher.FailCommand == nil {
-		n.Dispatcher.FailCommand, n.Dispatcher.FailWrite = &command.FailPoint{}, &command.FailPoint{Writes: true}
-		n.Dispatcher.Registry.Register(n.configureFailPoint())
-	}
+// RegisterTestCommands registers the parameter enableTestCommands, which adds the commands
+// that only tests need to a dispatcher.
+func RegisterTestCommands(d *command.Dispatcher) {
+	var tests *command.BoolParam
+	tests = d.Params.Bool(command.BoolSpec{Name: "enableTestCommands", Startup: true, OnChange: func() {
+		if tests.Load() && d.FailCommand == nil {
+			d.FailCommand, d.FailWrite = &command.FailPoint{}, &command.FailPoint{Writes: true}
+			d.Registry.Register(configureFailPoint())
+		}
+	}})
 }
