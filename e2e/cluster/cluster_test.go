@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -33,11 +34,21 @@ func start(t *testing.T, shards, routers int) *cluster {
 
 var unordered = options.InsertMany().SetOrdered(false)
 
-func host(set string, s *testkit.Server) string { return fmt.Sprintf("%s/localhost:%d", set, s.Port) }
+// host is the connection string of a set.
+func host(set string, members ...*testkit.Server) string {
+	var hosts []string
+	for _, m := range members {
+		hosts = append(hosts, fmt.Sprintf("localhost:%d", m.Port))
+	}
+	return set + "/" + strings.Join(hosts, ",")
+}
+
+// expiresSoon has the monitor of a shard look every second.
+const expiresSoon = "ttlMonitorSleepSecs=1"
 
 func (c *cluster) addShard(t *testing.T, i int) {
 	name := fmt.Sprintf("s%d", i)
-	s := testkit.Start(t, "--shardsvr", "--replSet", name, "--initiate")
+	s := testkit.Start(t, "--shardsvr", "--replSet", name, "--initiate", "--setParameter", expiresSoon)
 	c.shards = append(c.shards, s)
 	c.admin(t, bson.D{{Key: "addShard", Value: host(name, s)}, {Key: "name", Value: name}})
 }

@@ -47,17 +47,17 @@ func (c *cluster) moveSome(t *testing.T) bool {
 		t.Error("no chunks")
 		return false
 	}
-	return c.move(t, c.routers[0].Client(), chunks[rand.IntN(len(chunks))])
+	return c.move(t, c.routers[0].Client(), "app.c", chunks[rand.IntN(len(chunks))])
 }
 
 // move moves a chunk of app.c to a shard chosen at random, and reports whether it did.
-func (c *cluster) move(t *testing.T, client *mongo.Client, k chunk) bool {
+func (c *cluster) move(t *testing.T, client *mongo.Client, ns string, k chunk) bool {
 	to := fmt.Sprintf("s%d", rand.IntN(len(c.shards)))
 	if to == k.Shard {
 		return false
 	}
 	err := client.Database("admin").RunCommand(t.Context(), bson.D{
-		{Key: "moveRange", Value: "app.c"}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to},
+		{Key: "moveRange", Value: ns}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to},
 	}).Err()
 	if err != nil {
 		t.Logf("moving %v to %s: %v", k, to, err)

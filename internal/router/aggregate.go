@@ -129,6 +129,11 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 			return err
 		}
 	}
+	if rt.isSharded() { // before a part of it changes anything
+		if err := a.check(ctx, rt); err != nil {
+			return err
+		}
+	}
 	shards, err := a.targets(rt)
 	if err != nil {
 		return err
@@ -139,9 +144,6 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	}
 	if together {
 		return a.passWhole(ctx, rt, shards[0])
-	}
-	if _, err := a.parse(ctx, rt, a.list, a.coll == ""); err != nil {
-		return err // before a part of it changes anything
 	}
 	p := split(a.list)
 	in, err := a.openShards(ctx, rt, shards, p)
@@ -273,6 +275,19 @@ func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, c
 	return parsedPipeline{parsed, s}, err
 }
 
+// check parses the whole pipeline.
+func (a *aggregation) check(ctx context.Context, rt *route) error {
+	_, err := a.parse(ctx, rt, a.list, a.coll == "")
+	if needsJavaScript(err) { // which the shards' part may have
+		return nil
+	}
+	return err
+}
+
+// needsJavaScript reports whether an error says that there is no JavaScript: a router has
+// none, the shards may.
+func needsJavaScript(err error) bool { return mongoerr.Is(err, 6108304, 31264) }
+
 // closeCursor closes the cursors of the shards, if there are any.
 func closeCursor(c documentCursor) {
 	if c != nil {
@@ -284,6 +299,16 @@ func closeCursor(c documentCursor) {
 type merging struct {
 	pipeline.Iterator
 	account memory.Account
+}
+
+// Next implements pipeline.Iterator. Error 10334 for a result that is larger than a document
+// may be.
+func (m *merging) Next(ctx context.Context) (bson.Doc, error) {
+	d, err := m.Iterator.Next(ctx)
+	if len(d) > bson.MaxInternalSize {
+		return nil, bson.SizeError(len(d), d)
+	}
+	return d, err
 }
 
 // Close implements command.Cursor.
@@ -306,7 +331,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	rt := &route{ns: a.shown, db: a.db}
 	where := ofServers[first]
 	if where != "router" { // of which pipelines do not know
-		if _, err := a.parse(ctx, rt, a.list, a.coll == ""); err != nil {
+		if err := a.check(ctx, rt); err != nil {
 			return err
 		}
 	}

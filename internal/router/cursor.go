@@ -342,6 +342,8 @@ func keyFromField(p sortkey.Pattern, collator bson.Collator) func([]byte, bson.D
 				parts.Value(sortKeyPart(i), part)
 				i++
 			}
+		} else { // a distance
+			parts.Value(sortKeyPart(0), v)
 		}
 		return g.Append(dst, parts.Finish())
 	}

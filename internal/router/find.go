@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
 
@@ -81,6 +82,23 @@ func sizeOf(v bson.Value, otherwise int64) int64 {
 	return bson.ClampToInt64(v)
 }
 
+// byDistance is the order of a find with $near or $nearSphere.
+var byDistance, _ = sortkey.Parse(new(bson.Builder).Int32("distance", 1).Finish())
+
+// nears reports whether a filter orders documents by their distance.
+func (s *scope) nears(filter bson.Doc) bool {
+	q, err := s.query(filter)
+	if err != nil {
+		return false // the shards say so
+	}
+	for _, n := range match.Conjuncts(q.Filter.Root()) {
+		if _, ok := n.(*match.GeoNear); ok {
+			return true
+		}
+	}
+	return false
+}
+
 // plus returns the sum of a skip and a limit, bounded.
 func plus(skip, limit int64) int64 {
 	if skip > math.MaxInt64-limit {
@@ -132,7 +150,14 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 	if err != nil {
 		return nil, err
 	}
-	ordered := !sort.IsEmpty() && sort.Natural() == 0
+	s, err := newScope(op, rt, document(body.Lookup("let")), document(body.Lookup("collation")))
+	if err != nil {
+		return nil, err
+	}
+	ordered, meta := !sort.IsEmpty() && sort.Natural() == 0, "sortKey"
+	if sort.IsEmpty() && s.nears(document(body.Lookup("filter"))) {
+		ordered, sort, meta = true, byDistance, "geoNearDistance"
+	}
 	all, err := each(shards, func(shard string) (*remote, error) {
 		b := new(bson.Builder).String("find", op.Collection)
 		appendRest(b, body, "skip", "limit", "singleBatch", "projection")
@@ -140,7 +165,7 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 			b.Int64("limit", plus(skip, limit))
 		}
 		if projection := document(body.Lookup("projection")); ordered {
-			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", "sortKey").Close().Close()
+			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", meta).Close().Close()
 		} else if !projection.IsEmpty() {
 			b.Doc("projection", projection)
 		}
@@ -157,11 +182,6 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 	}
 	var cur documentCursor = &concatenation{all}
 	if ordered {
-		s, err := newScope(op, rt, nil, document(body.Lookup("collation")))
-		if err != nil {
-			closeAll(all)
-			return nil, err
-		}
 		cur = &merge{all: all, key: keyFromField(sort, s.collator), strip: stripSortKey}
 	}
 	if skip > 0 || limit > 0 {

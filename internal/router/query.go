@@ -76,6 +76,9 @@ func (rt *route) targets(op *command.Op, filter, let, collation bson.Doc) ([]str
 		return nil, err
 	}
 	q, err := s.query(filter)
+	if needsJavaScript(err) {
+		return rt.owners(), nil
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -58,6 +58,7 @@ func New(o Options) *Router {
 	if o.AccessControl {
 		o.Dispatcher.Authorize = r.authorize
 	}
+	process.RegisterTestCommands(o.Dispatcher)
 	o.Dispatcher.Clock = &r.clock
 	return r
 }
@@ -72,7 +73,6 @@ func (r *Router) Close(context.Context) error {
 // Register adds the router's commands to a registry.
 func (r *Router) Register(reg *command.Registry) {
 	r.Process.RegisterStatus(r.Dispatcher.Status)
-	process.RegisterTestCommands(r.Dispatcher)
 	reg.Register(r.Process.Commands()...)
 	reg.Register(process.Hello(r.runHello), process.IsMaster(r.runHello))
 	data := []*command.Command{

@@ -15,7 +15,7 @@ type parts struct {
 }
 
 // onShards has the stages that process one document at a time, and so run on the shards.
-var onShards = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact", "$unwind", "$geoNear"}
+var onShards = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact", "$unwind"}
 
 // joining maps accumulators to those that combine their partial results.
 var joining = map[string]string{"$sum": "$sum", "$min": "$min", "$max": "$max", "$count": "$sum"}
@@ -36,6 +36,8 @@ func split(list []bson.Value) parts {
 				p.shards = append(p.shards, stage("$limit", bson.Int64(n)))
 			}
 			return p
+		case name == "$geoNear" && arg.Type == bson.TypeDocument:
+			return splitNear(before, arg.Doc(), rest[1:])
 		case name == "$limit" || name == "$skip":
 			if n := limitBehind(rest); n > 0 {
 				before = append(before, stage("$limit", bson.Int64(n)))
@@ -55,6 +57,27 @@ func split(list []bson.Value) parts {
 		return parts{shards: before, merge: rest}
 	}
 	return parts{shards: list}
+}
+
+// hiddenDistance is the field of the distance of a $geoNear that shows none.
+const hiddenDistance = "__distance"
+
+// splitNear splits a pipeline behind a $geoNear: the shards' results are merged by distance.
+func splitNear(before []bson.Value, arg bson.Doc, rest []bson.Value) parts {
+	field := hiddenDistance
+	p := parts{merge: rest}
+	if v := arg.Lookup("distanceField"); v.Type == bson.TypeString {
+		field = v.Str()
+	} else {
+		arg = withField(arg, "distanceField", bson.String(field))
+		p.merge = append([]bson.Value{stage("$unset", bson.String(field))}, rest...)
+	}
+	p.shards = append(before, stage("$geoNear", bson.Document(arg)))
+	if n := limitBehind(rest); n > 0 {
+		p.shards = append(p.shards, stage("$limit", bson.Int64(n)))
+	}
+	p.sort = new(bson.Builder).Int32(field, 1).Finish()
+	return p
 }
 
 // stage returns a pipeline stage. It copies the value.
@@ -107,7 +130,7 @@ func joined(arg bson.Value) bson.Doc {
 		if name == "_id" {
 			continue
 		}
-		if v.Type != bson.TypeDocument {
+		if v.Type != bson.TypeDocument || name == "" { // "$" is no path
 			return nil
 		}
 		accumulator, _ := v.Doc().First()

@@ -77,7 +77,11 @@ func (rt *route) queryOf(op *command.Op, filter, collation bson.Doc) (*plan.Quer
 	if err != nil {
 		return nil, err
 	}
-	return s.query(filter)
+	q, err := s.query(filter)
+	if needsJavaScript(err) { // no shard key is looked for in it
+		return s.query(bson.Empty)
+	}
+	return q, err
 }
 
 // within returns a filter that matches only documents in ranges of the shard key.

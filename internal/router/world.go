@@ -27,6 +27,9 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll}
 	filter := bson.Empty
 	if len(p.Stages) > 0 {
+		if _, ok := p.Stages[0].(*pipeline.GeoNear); ok {
+			return nil, mongoerr.New(mongoerr.CommandNotSupported, "$geoNear on a collection that is not on the shard of the others is not supported")
+		}
 		if m, ok := p.Stages[0].(*pipeline.Match); ok && plain(m.Filter.Root()) {
 			filter = m.Serialize().Doc()
 			other.list = []bson.Value{stage("$match", bson.Document(filter))}
