@@ -61,7 +61,7 @@ func (c *Catalog) dropBucketPart(ctx context.Context, coll *Collection, at Evalu
 		l.gate.Lock()
 		defer l.gate.Unlock()
 		coll := coll.Latest()
-		if coll == nil || l.sinks(high) {
+		if coll == nil || l.sinks(high) || coll.sharding.Moves() { // what lies there may be another shard's
 			d.More = coll != nil
 			return nil
 		}

@@ -27,7 +27,7 @@ func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error 
 			return err
 		}
 		s := coll.sharding
-		if s == nil || !layout.Hashable(s.Key) || !coll.mayBeLaidOut() || coll.Relaid() || coll.building() || coll.Count() != 0 {
+		if s == nil || coll.IsTimeseries() || !layout.Hashable(s.Key) || !coll.mayBeLaidOut() || coll.Relaid() || coll.building() || coll.Count() != 0 {
 			return nil
 		}
 		next := coll.with(func(n *Collection) { n.indexes = slices.Clone(coll.indexes) })

@@ -47,12 +47,15 @@ func (c *Collection) InOrderOfShardKey() bool {
 
 // IndexForShardKey returns the one of some indexes that supports a shard key, the exact one
 // if there is one. If there is none, reasons says why those that begin with the key do not
-// support it.
+// support it. The key of a time series is that of its buckets.
 func IndexForShardKey(among []*Index, key *schema.ShardKey) (found *Index, reasons []string) {
 	for _, ix := range among {
-		ok, reason := key.Serves(ix.Index, ix.Multikey().Any())
+		if ix.Form == nil {
+			continue // buckets have no entries in it
+		}
+		ok, reason := key.Serves(ix.Form, ix.Multikey().Any())
 		switch {
-		case ok && ix.Ready && (found == nil || len(ix.Parts) == len(key.Parts)):
+		case ok && ix.Ready && (found == nil || len(ix.Form.Parts) == len(key.Parts)):
 			found = ix
 		case reason != "":
 			reasons = append(reasons, reason)

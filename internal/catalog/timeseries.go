@@ -57,6 +57,15 @@ func (c *Collection) Buckets() *Collection {
 	return c.derived.buckets
 }
 
+// Stored returns the collection of the documents that are stored: of a time-series
+// collection that of its buckets, of any other c.
+func (c *Collection) Stored() *Collection {
+	if c.IsTimeseries() {
+		return c.Buckets()
+	}
+	return c
+}
+
 // HoldsBuckets reports whether the documents are the buckets of a time-series
 // collection.
 func (c *Collection) HoldsBuckets() bool { return c.Open != 0 && c.Namespace.IsBuckets() }
@@ -97,6 +106,11 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	if err != nil {
 		return err
 	}
+	if c.sharding != nil {
+		if err := u.checkPlaces(c, ms); err != nil {
+			return err
+		}
+	}
 	if err := u.enterStaging(ctx, c.live); err != nil {
 		return err
 	}
@@ -108,6 +122,22 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 		at := place{c.UUID, c.live.current.Load().Namespace}
 		for _, m := range ms {
 			u.e.ops.add(OpInsert, at, m.Doc, noWrite)
+		}
+	}
+	return nil
+}
+
+// checkPlaces rejects measurements of which another shard owns the buckets that they would
+// begin. Errors: 61 for an array in the shard key, 13388.
+func (u *Unit) checkPlaces(c *Collection, ms []timeseries.Measurement) error {
+	for i := range ms {
+		bucket := ms[i].Place(c.Settings.Timeseries)
+		var room [64]byte
+		if _, err := c.sharding.Key.Append(room[:0], bucket); err != nil {
+			return err
+		}
+		if err := u.checkOwned(c, bucket); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -164,14 +194,26 @@ func (t *tableUnit) AddBucket(ctx context.Context, bucket bson.Doc) error {
 	if err := t.u.insert(ctx, t.c, bucket); err != nil {
 		return err
 	}
+	if t.u.e.ops.on && t.c.sharding != nil { // a recipient of buckets follows the log
+		t.u.e.ops.add(OpInsert, t.c.placeOps(), bucket, t.u.stored)
+	}
 	t.u.docs--
 	return nil
 }
 
-// runIn makes units inside a time-series collection, for its table.
+// runIn makes units inside a time-series collection that put measurements into buckets,
+// for its table. They write nothing that a client has not written, and whoever holds the
+// table's lock for flushing waits for them: so they do not wait for the end of a critical
+// section.
 func (c *Catalog) runIn(coll *Collection) measurements.Run {
+	return c.runAs(coll, func(u *Unit) { u.Moving = true })
+}
+
+// runAs is runIn for units that begin sets up.
+func (c *Catalog) runAs(coll *Collection, begin func(*Unit)) measurements.Run {
 	return func(ctx context.Context, d storage.Durability, f func(measurements.Unit) error) error {
 		return c.Run(ctx, d, func(u *Unit) error {
+			begin(u)
 			now, err := u.enter(ctx, coll)
 			if err != nil {
 				return err
@@ -255,9 +297,11 @@ func (c *Catalog) SealIdle(ctx context.Context, coll *Collection, key []byte) er
 
 // EditOpen changes the open measurements of one source: f gets them, by time, under
 // the source's lock, and returns those that stay: possibly none, or with another meta
-// value. It is called again where the unit has to start over. Errors: 26, and f's.
-func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
-	return coll.live.measurements.Edit(ctx, c.runIn(coll), key, d, f)
+// value. It is called again where the unit has to start over. g is the statement's view of
+// the ownership, nil for the server's own changes. Errors: 26, those of admit, and f's.
+func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d storage.Durability, g *Guard, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
+	edit := c.runAs(coll, func(u *Unit) { u.Guard = g })
+	return coll.live.measurements.Edit(ctx, c.runIn(coll), edit, key, d, f)
 }
 
 // MeasurementView is one state of a time-series collection: a snapshot, which the

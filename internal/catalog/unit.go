@@ -56,7 +56,7 @@ type Unit struct {
 	OnPending bool
 	// Guard is what the unit's statement knows of who owns what; nil for the server's own
 	// writes. Moving says that the unit is of an operation of the cluster, which writes
-	// hidden or blocked ranges. The creator of the unit sets them.
+	// hidden or blocked ranges, or puts measurements into buckets. The creator of the unit sets them.
 	Guard  *Guard
 	Moving bool
 	reads  []pendingRead

@@ -122,7 +122,7 @@ func (v *bucketVisit) open(ctx context.Context) error {
 			}
 			return keep, nil
 		}
-		err := v.Permit.Unit(func() error { return v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, edit) })
+		err := v.Permit.Unit(func() error { return v.x.Catalog.EditOpen(ctx, v.c, s.Key, storage.Buffered, nil, edit) })
 		if err == nil {
 			err = v.count(gone)
 		}

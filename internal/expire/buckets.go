@@ -23,11 +23,11 @@ type bucketRemover struct {
 }
 
 // buckets returns the remover of a visit, or nil if the rule no longer exists or may
-// not remove anything at this hour.
+// not remove anything at this hour, or while ranges move.
 func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 	now := m.o.Catalog.Clock.ExpiryTime()
 	for _, in := range c.BucketRules() {
-		if in.Name != r.index || !in.Settings.Window.Open(time.UnixMilli(now)) {
+		if in.Name != r.index || c.Sharding().Moves() || !in.Settings.Window.Open(time.UnixMilli(now)) {
 			continue
 		}
 		k.followBuckets(c, &in, now)

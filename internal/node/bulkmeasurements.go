@@ -12,36 +12,36 @@ import (
 // insertRun runs the inserts at the beginning of list, if they are into one
 // time-series collection, together, as an insert command does. It returns how
 // many statements it has answered, 0 if they are not such inserts, and
-// whether one failed. i is the index of the first.
-func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed bool, err error) {
+// whether one failed, and because of a stale route. i is the index of the first.
+func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, ordered bool) (n int, failed, stale bool, err error) {
 	space := list[0].space
 	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space && !b.try.has(i+n) {
 		n++
 	}
 	if n < 2 {
-		return 0, false, nil
+		return 0, false, false, nil
 	}
 	if c := b.n.Catalog.Lookup(namespace(&space.Op)); c == nil || !c.IsTimeseries() || b.n.checkUUID(space.DB, space.Collection, c, space.expected) != nil {
-		return 0, false, nil
+		return 0, false, false, nil
 	}
 	c, err := b.n.forWrite(ctx, &space.Op, true)
 	if err != nil || !c.IsTimeseries() {
-		return 0, false, nil // it fails again, for each statement
+		return 0, false, false, nil // it fails again, for each statement
 	}
 	outcomes, err := b.insertTogether(ctx, i, c, list[:n], ordered)
 	if err != nil {
-		return 0, true, err
+		return 0, true, false, err
 	}
 	for k, err := range outcomes {
 		if err != nil {
-			failed = true
+			failed, stale = true, stale || endsBatch(false, err)
 			b.fail(i+k, "insert", err)
 			continue
 		}
 		b.op.CountInserts(1)
 		b.countInsert(i + k)
 	}
-	return len(outcomes), failed, nil
+	return len(outcomes), failed, stale, nil
 }
 
 // insertTogether inserts as many measurements as one unit takes, and returns
@@ -80,6 +80,10 @@ func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection,
 	if err := fails(ctx, err); err != nil {
 		return nil, err
 	}
+	if endsBatch(false, err) {
+		outcomes[places[0]] = err
+		return outcomes[:places[0]+1], nil
+	}
 	for k := range ms {
 		one := b.w.InsertMeasurements(ctx, c, ms[k:k+1])
 		if one == nil {
@@ -87,7 +91,7 @@ func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection,
 		} else if err := fails(ctx, one); err != nil {
 			return nil, err
 		}
-		if outcomes[places[k]] = one; one != nil && ordered {
+		if outcomes[places[k]] = one; one != nil && endsBatch(ordered, one) {
 			return outcomes[:places[k]+1], nil
 		}
 	}

@@ -130,10 +130,11 @@ func (n *Node) runBulkWrite(ctx context.Context, op *command.Op) error {
 // fails.
 func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) error {
 	for i := 0; i < len(list); {
-		n, failed, err := b.insertRun(ctx, i, list[i:], ordered)
+		n, failed, stale, err := b.insertRun(ctx, i, list[i:], ordered)
 		if err != nil {
 			return err
 		}
+		ordered = ordered || stale
 		if n == 0 {
 			n = 1
 			if err := b.run(ctx, i, &list[i]); err != nil {
@@ -142,6 +143,7 @@ func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) e
 				}
 				failed = true
 				b.fail(i, list[i].kind, err)
+				ordered = endsBatch(ordered, err)
 			}
 		}
 		if failed && ordered {

@@ -12,7 +12,8 @@ import (
 )
 
 var (
-	timeseriesFields = command.NewFields("timeseries",
+	// TimeseriesFields are those of create's timeseries, which shardCollection has as well.
+	TimeseriesFields = command.NewFields("timeseries",
 		command.String("timeField").Required(),
 		command.String("metaField"),
 		command.Enum("granularity", "seconds", "minutes", "hours"),
@@ -44,7 +45,7 @@ var (
 		command.ArrayOf("pipeline", command.Object("")),
 		command.Object("collation"),
 		command.Struct("changeStreamPreAndPostImages", imagesFields),
-		command.Struct("timeseries", timeseriesFields),
+		command.Struct("timeseries", TimeseriesFields),
 		command.Any("clusteredIndex"),
 		command.SafeInt64("expireAfterSeconds"),
 		command.Struct("encryptedFields", encryptedFields),

@@ -91,7 +91,7 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 			return err
 		}
 		errs.add(i, err)
-		if op.Args.BoolOr("ordered", true) {
+		if endsBatch(op.Args.BoolOr("ordered", true), err) {
 			break
 		}
 	}

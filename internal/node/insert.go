@@ -80,7 +80,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 			return err
 		}
 		errs.add(i, err)
-		if ordered {
+		if endsBatch(ordered, err) {
 			break
 		}
 	}

@@ -56,6 +56,9 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 		if err == nil {
 			err = b.add(ctx, i, doc, now)
 		}
+		if b.ended {
+			break
+		}
 		if err == nil {
 			continue
 		}
@@ -63,7 +66,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 			return err
 		}
 		errs.add(i, err)
-		if ordered {
+		if endsBatch(ordered, err) {
 			break
 		}
 	}
@@ -79,6 +82,7 @@ type measurementBatch struct {
 	c        *catalog.Collection
 	errs     *writeErrors // nil: the first error ends it all
 	ordered  bool
+	ended    bool     // by an error, behind which no measurement is inserted
 	try      *attempt // nil if they are not part of a retryable write
 	ms       []timeseries.Measurement
 	memory   []byte // for the next ones, after those that are kept
@@ -129,13 +133,18 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 	if ctx.Err() != nil || b.errs == nil || endsAttempt(err) {
 		return err
 	}
+	if endsBatch(false, err) {
+		b.errs.add(places[0], err)
+		b.ended = true
+		return nil
+	}
 	for i := range ms {
 		if err := b.w.InsertMeasurements(ctx, b.c, ms[i:i+1]); err != nil {
 			if ctx.Err() != nil || len(ms) == 1 || endsAttempt(err) {
 				return err
 			}
 			b.errs.add(places[i], err)
-			if b.ordered {
+			if b.ended = endsBatch(b.ordered, err); b.ended {
 				return nil
 			}
 			continue

@@ -177,6 +177,12 @@ func endsAttempt(err error) bool {
 	return false
 }
 
+// endsBatch reports whether no statement may follow one that has failed: they are ordered, or
+// the router's route is stale, and it sends all from that one on again.
+func endsBatch(ordered bool, err error) bool {
+	return ordered || mongoerr.Is(err, mongoerr.StaleConfig, mongoerr.StaleDbVersion)
+}
+
 // fails returns the error that ends a command of which a statement has failed; nil
 // if it belongs to the statements' errors.
 func fails(ctx context.Context, err error) error {

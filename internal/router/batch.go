@@ -178,7 +178,7 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 			}
 			doc := s.doc
 			if s.left != nil {
-				doc = withField(doc, "q", bson.Document(within(rt.chunks.Key(), s.filter(), s.left)))
+				doc = withField(doc, "q", bson.Document(within(rt.chunks.Key(), rt.shardKey(), s.filter(), s.left)))
 			}
 			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, doc)
 		}
@@ -356,7 +356,13 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 		executed := slices.ContainsFunc(parts, func(p part) bool {
 			return !slices.Contains(names, p.shard) && slices.Contains(p.statements, s)
 		})
-		if executed && rt.chunks != nil {
+		switch {
+		case executed && rt.timeseries != nil && s.kind == deletes:
+			// What is gone is gone, and was counted.
+		case executed && rt.timeseries != nil && rt.timeseries.HasTime(rt.chunks.Key().Pattern()):
+			b.fail(s, errSeriesMoved)
+			continue
+		case executed && rt.chunks != nil:
 			var left []shard.Range
 			for _, name := range names {
 				for r := range rt.chunks.OwnedBy(name) {
@@ -372,6 +378,10 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 		b.retry(s)
 	}
 }
+
+// errSeriesMoved ends an update of which some shards have done their part: it may not name
+// times, by which the rest could be told from what is done.
+var errSeriesMoved = mongoerr.New(mongoerr.QueryPlanKilled, "chunks of the time-series collection moved while it was updated: some measurements may not be updated")
 
 // whole returns the ranges to which a statement applies: the whole key space, or those
 // that were left when it was sent.

@@ -33,6 +33,9 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 		if !rt.isSharded() {
 			return r.modify(ctx, op, rt, rt.owners()[0], op.Body)
 		}
+		if rt.timeseries != nil && !op.Body.Lookup("remove").Truthy() {
+			return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform a non-multi update on a time-series collection")
+		}
 		filter, collation := document(op.Body.Lookup("query")), document(op.Body.Lookup("collation"))
 		q, err := rt.queryOf(op, filter, collation)
 		if err != nil {

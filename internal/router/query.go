@@ -82,5 +82,17 @@ func (rt *route) targets(op *command.Op, filter, let, collation bson.Doc) ([]str
 	if err != nil {
 		return nil, err
 	}
+	if q, err = rt.overBuckets(q); err != nil {
+		return nil, err
+	}
 	return rt.chunks.Target(q).Shards, nil
+}
+
+// overBuckets returns what a query on measurements says of buckets, by which a time series
+// is targeted; any other query as it is.
+func (rt *route) overBuckets(q *plan.Query) (*plan.Query, error) {
+	if rt.timeseries == nil {
+		return q, nil
+	}
+	return plan.BucketQuery(q, rt.timeseries)
 }

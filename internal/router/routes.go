@@ -23,9 +23,10 @@ type route struct {
 	// its own (unsplittable). It is nil for any other, which is on the primary shard.
 	chunks       *shard.Map
 	unsplittable bool
-	collation    *schema.Collation // the collection's default; nil for the simple one, and if it is not sharded
-	primary      string            // the primary shard; "" if the database does not exist
-	version      bson.Doc          // of the database; nil for admin and config
+	collation    *schema.Collation  // the collection's default; nil for the simple one, and if it is not sharded
+	timeseries   *schema.Timeseries // of a sharded time series, whose shard key is that of its buckets; else nil
+	primary      string             // the primary shard; "" if the database does not exist
+	version      bson.Doc           // of the database; nil for admin and config
 }
 
 // isSharded reports whether documents may be on several shards.
@@ -204,7 +205,8 @@ func (r *Router) loadRoute(ctx context.Context, ns string, known *route) (*route
 
 // loadChunks reads the chunks of a sharded collection, and its options.
 func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
-	docs, err := r.readConfig(ctx, "collections", new(bson.Builder).String("_id", rt.ns).Finish(), nil)
+	names := new(bson.Builder).OpenDoc("_id").Strings("$in", rt.ns, schema.ParseNamespace(rt.ns).Buckets().String()).Close().Finish()
+	docs, err := r.readConfig(ctx, "collections", names, nil)
 	if err != nil || len(docs) == 0 || docs[0].Lookup("dropped").Truthy() {
 		return err
 	}
@@ -212,6 +214,9 @@ func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
 	epoch, timestamp, uuid := c.Lookup("lastmodEpoch"), c.Lookup("timestamp"), c.Lookup("uuid")
 	if epoch.Type != bson.TypeObjectID || timestamp.Type != bson.TypeTimestamp || uuid.Type != bson.TypeBinary {
 		return mongoerr.New(mongoerr.UnsupportedFormat, "invalid document in config.collections: %s", c)
+	}
+	if fields := document(c.Lookup("timeseriesFields")); !fields.IsEmpty() && c.Lookup("_id").Str() != rt.ns {
+		rt.timeseries = schema.LoadTimeseries(fields.Clone())
 	}
 	generation := shard.Generation{Epoch: epoch.ObjectID(), Timestamp: timestamp.Timestamp()}
 	rt.unsplittable = c.Lookup("unsplittable").Truthy()

@@ -66,7 +66,7 @@ func TestWithin(t *testing.T) {
 			}
 			r := shard.Range{Min: lo, Max: key.Max()}
 			s := newTestScope(t)
-			q, err := s.query(within(key, bson.Empty, []shard.Range{r}))
+			q, err := s.query(within(key, key.Pattern(), bson.Empty, []shard.Range{r}))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -77,7 +77,7 @@ func TestWithin(t *testing.T) {
 				}
 				is := at.Compare(r.Min) >= 0 && at.Compare(r.Max) < 0
 				if got, err := q.Filter.Match(d); err != nil || got != is {
-					t.Errorf("%s: %s in %s: %v, %v; the filter is %s", pattern, d, key.RangeText(r), got, err, within(key, bson.Empty, []shard.Range{r}))
+					t.Errorf("%s: %s in %s: %v, %v; the filter is %s", pattern, d, key.RangeText(r), got, err, within(key, key.Pattern(), bson.Empty, []shard.Range{r}))
 				}
 			}
 		}

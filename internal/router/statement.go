@@ -3,9 +3,11 @@ package router
 import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/shard"
+	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // kind is the kind of a batch's statements.
@@ -59,14 +61,24 @@ func (rt *route) target(op *command.Op, s *statement) (place, error) {
 		return place{shards: rt.owners()}, nil
 	}
 	if s.kind == inserts {
-		owner, err := rt.chunks.TargetInsert(s.doc)
+		doc := s.doc
+		if rt.timeseries != nil {
+			var err error
+			if doc, err = timeseries.PlaceOf(doc, rt.timeseries); err != nil {
+				return place{}, err
+			}
+		}
+		owner, err := rt.chunks.TargetInsert(doc)
 		return place{shards: []string{owner}}, err
+	}
+	if err := rt.checkUpdate(s); err != nil {
+		return place{}, err
 	}
 	q, err := rt.queryOf(op, s.filter(), s.collation())
 	if err != nil {
 		return place{}, err
 	}
-	w := shard.Write{Query: q, Multi: s.multi(), Upsert: s.upsert(), Returns: !document(s.doc.Lookup("sort")).IsEmpty()}
+	w := shard.Write{Query: q, Multi: s.multi(), Upsert: s.upsert(), Returns: !document(s.doc.Lookup("sort")).IsEmpty() || rt.timeseries != nil} // _id is not unique in one
 	t, mode, err := rt.chunks.TargetWrite(&w)
 	return place{t.Shards, mode}, err
 }
@@ -79,16 +91,42 @@ func (rt *route) queryOf(op *command.Op, filter, collation bson.Doc) (*plan.Quer
 	}
 	q, err := s.query(filter)
 	if needsJavaScript(err) { // no shard key is looked for in it
-		return s.query(bson.Empty)
+		q, err = s.query(bson.Empty)
 	}
-	return q, err
+	if err != nil {
+		return nil, err
+	}
+	return rt.overBuckets(q)
 }
 
-// within returns a filter that matches only documents in ranges of the shard key.
-func within(key *shard.Key, filter bson.Doc, ranges []shard.Range) bson.Doc {
+// checkUpdate rejects what a time series takes no update of, before a shard is chosen. Errors:
+// 72.
+func (rt *route) checkUpdate(s *statement) error {
+	switch {
+	case rt.timeseries == nil || s.kind != updates:
+		return nil
+	case s.upsert():
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform an upsert on a time-series collection")
+	case !s.multi():
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot perform a non-multi update on a time-series collection")
+	}
+	return nil
+}
+
+// shardKey returns the shard key's fields as a client's documents have them.
+func (rt *route) shardKey() bson.Doc {
+	if rt.timeseries != nil {
+		return rt.timeseries.ShardKeyIndex(rt.chunks.Key().Pattern())
+	}
+	return rt.chunks.Key().Pattern()
+}
+
+// within returns a filter that matches only documents in ranges of a shard key, whose fields
+// documents have under the names of fields.
+func within(key *shard.Key, fields, filter bson.Doc, ranges []shard.Range) bson.Doc {
 	var place bson.Builder // {k0: the first field's place in the key space, …}
 	i := 0
-	for path, v := range key.Pattern().All() {
+	for path, v := range fields.All() {
 		name := sortKeyPart(i)
 		i++
 		if v.IsNumber() {

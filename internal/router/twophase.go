@@ -37,7 +37,11 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 	_, coll := splitNamespace(rt.ns)
 	b := new(bson.Builder).String("find", coll).Doc("filter", w.filter).Int64("limit", 1)
 	b.OpenDoc("projection").Int32("_id", 1)
-	for _, path := range rt.chunks.Key().Fields() {
+	fields := rt.chunks.Key().Fields()
+	if rt.timeseries != nil {
+		fields = []string{rt.timeseries.TimeField} // measurements have no unique _id
+	}
+	for _, path := range fields {
 		if path != "_id" {
 			b.Int32(path, 1)
 		}
@@ -109,11 +113,15 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 	if first == nil {
 		return nil, nil
 	}
+	d := new(bson.Builder).Value("_id", first.doc.Lookup("_id"))
+	if rt.timeseries != nil {
+		d.Value(rt.timeseries.TimeField, first.doc.Lookup(rt.timeseries.TimeField))
+		return &choice{first.shard, d.Finish()}, nil
+	}
 	values, err := rt.chunks.Key().Values(first.doc)
 	if err != nil {
 		return nil, err
 	}
-	d := new(bson.Builder).Value("_id", first.doc.Lookup("_id"))
 	for name, v := range values.All() {
 		if name != "_id" {
 			d.OpenDoc(name).Value("$eq", v).Close()

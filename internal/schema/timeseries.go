@@ -95,6 +95,11 @@ func parseTimeseries(ns Namespace, args, d bson.Doc) (*Timeseries, error) {
 	return t, t.setSpans(d.Lookup("bucketMaxSpanSeconds"), d.Lookup("bucketRoundingSeconds"))
 }
 
+// ParseTimeseries checks time-series options by themselves, as create does. Errors: 2, 72.
+func ParseTimeseries(ns Namespace, d bson.Doc) (*Timeseries, error) {
+	return parseTimeseries(ns, bson.Empty, d)
+}
+
 // checkNames refuses fields with a null byte: error 2.
 func (t *Timeseries) checkNames() error {
 	for _, f := range []struct{ name, value string }{{"timeField", t.TimeField}, {"metaField", t.MetaField}} {

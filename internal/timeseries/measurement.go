@@ -15,6 +15,25 @@ type Measurement struct {
 	Time int64      // milliseconds since 1970
 }
 
+// Place returns the fields of the bucket that would begin with the measurement on which its
+// place in a shard key depends.
+func (m *Measurement) Place(o *schema.Timeseries) bson.Doc {
+	return o.PlaceOf(m.Meta, Start(m.Time, o))
+}
+
+// PlaceOf is Measurement.Place of a document. Errors: 2 if its time is not a date.
+func PlaceOf(doc bson.Doc, o *schema.Timeseries) (bson.Doc, error) {
+	at := doc.Lookup(o.TimeField)
+	if at.Type != bson.TypeDate {
+		return nil, mongoerr.New(mongoerr.BadValue, "'%s' must be present and contain a valid BSON UTC datetime value", o.TimeField)
+	}
+	m := Measurement{Time: at.Date()}
+	if o.MetaField != "" {
+		m.Meta = NormalMeta(doc.Lookup(o.MetaField))
+	}
+	return m.Place(o), nil
+}
+
 // NewMeasurement makes a measurement from a document: its time first, its meta value
 // with sorted fields, then the rest as it is. Errors: 2 if its time is not a date.
 func NewMeasurement(doc bson.Doc, o *schema.Timeseries) (Measurement, error) {

@@ -242,11 +242,11 @@ func (w *writer) noteRest(s *source, open []timeseries.Measurement, seq uint64, 
 
 // Edit changes the open measurements of one source: f gets them, by time, under the
 // source's lock, and returns those that stay: possibly none, or with another meta
-// value. It is called again where the unit has to start over. Errors: those of run,
-// and f's.
-func (t *Table) Edit(ctx context.Context, run Run, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
+// value. It is called again where the unit has to start over. flush makes the units that
+// flush what is staged, run the one of the change. Errors: those of both, and f's.
+func (t *Table) Edit(ctx context.Context, flush, run Run, key []byte, d storage.Durability, f func([]timeseries.Measurement) ([]timeseries.Measurement, error)) error {
 	if t.staged(key) {
-		if err := t.Flush(ctx, run); err != nil {
+		if err := t.Flush(ctx, flush); err != nil {
 			return err
 		}
 	}

@@ -32,8 +32,27 @@ func clientsName(c *command.Command) string { return lowerFirst(strings.TrimPref
 // value returns the command's own value, a string.
 func value(op *command.Op) string { return op.Args.Str(op.Command.Name) }
 
-// namespaceOf returns the command's value as the name of a collection. Errors: 73.
-func namespaceOf(op *command.Op) (string, error) { return checkNamespace(value(op)) }
+// namespaceOf returns the namespace that a command is about. The name of the buckets of a
+// time series stands for the time series, whose only entry in config.collections is theirs.
+// Errors: 73.
+func namespaceOf(op *command.Op) (string, error) {
+	ns, err := checkNamespace(value(op))
+	if err != nil {
+		return "", err
+	}
+	return ofBuckets(ns), nil
+}
+
+// ofBuckets returns the namespace of a time series for that of its buckets, and any other as
+// it is.
+func ofBuckets(ns string) string {
+	n := schema.ParseNamespace(ns)
+	n.Coll = strings.TrimPrefix(n.Coll, schema.BucketsPrefix)
+	return n.String()
+}
+
+// bucketsOf returns the namespace of the buckets of a time series.
+func bucketsOf(ns string) string { return schema.ParseNamespace(ns).Buckets().String() }
 
 func checkNamespace(ns string) (string, error) {
 	n := schema.ParseNamespace(ns)

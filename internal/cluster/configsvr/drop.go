@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // drop drops a collection, sharded or not. (Manual: drop.)
@@ -88,6 +89,9 @@ func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c co
 	}
 	for v := range reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
 		c.Namespace = ns
+		if text(v.Doc(), "type") == "timeseries" {
+			c.Timeseries = schema.LoadTimeseries(v.Doc().Lookup("options").Doc().Lookup("timeseries").Doc())
+		}
 		if id := v.Doc().Lookup("info").Doc().Lookup("uuid"); id.Type == bson.TypeBinary {
 			_, content := id.Binary()
 			copy(c.UUID[:], content)
@@ -108,7 +112,7 @@ func (c *collectionDoc) checkUUID(op *command.Op) error {
 // forgetting returns the writes that remove a collection from config.collections. Its
 // chunks are removed later: nothing has their UUID.
 func (s *Server) forgetting(ns string) ([]write, error) {
-	writes := []write{remove(collections, bson.String(ns))}
+	writes := []write{remove(collections, bson.String(ns)), remove(collections, bson.String(bucketsOf(ns)))}
 	docs, err := s.tagDocs(ns)
 	for _, d := range docs {
 		writes = append(writes, remove(tags, d.Lookup("_id")))

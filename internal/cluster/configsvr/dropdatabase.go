@@ -32,7 +32,7 @@ func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 		d.writes = []write{remove(databases, bson.String(name)), s.logged("dropDatabase", name, bson.Empty)}
 		for i := range sharded {
 			if sharded[i].in(name) {
-				d.writes = append(d.writes, remove(collections, bson.String(sharded[i].Namespace)))
+				d.writes = append(d.writes, remove(collections, bson.String(sharded[i].id())))
 			}
 		}
 		err = s.each(tags, func(t bson.Doc) error {

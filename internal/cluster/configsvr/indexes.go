@@ -32,6 +32,9 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		if err == nil && name == "createIndexes" {
 			err = uniqueOverShards(&c, asked)
 		}
+		if err == nil && c.Timeseries != nil && name == "collMod" && asked.Has("timeseries") { // it says where measurements belong
+			err = mongoerr.New(mongoerr.InvalidOptions, "the granularity of a sharded time-series collection cannot be changed: %s", ns)
+		}
 		if err == nil {
 			owners, err = s.owners(&c)
 		}

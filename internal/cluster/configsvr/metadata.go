@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
@@ -120,6 +121,9 @@ type collectionDoc struct {
 	Unique    bool
 	// Unsplittable: it is not sharded, and lies on a shard of its own choice, as one chunk.
 	Unsplittable bool
+	// Timeseries are the options of a time series, whose key is that of its buckets; nil for
+	// any other. Its document has the namespace of the buckets.
+	Timeseries *schema.Timeseries
 	shard.Generation
 	doc bson.Doc
 }
@@ -129,6 +133,9 @@ func parseCollection(d bson.Doc) (collectionDoc, error) {
 	epoch, at, id, key := d.Lookup("lastmodEpoch"), d.Lookup("timestamp"), d.Lookup("uuid"), d.Lookup("key")
 	if epoch.Type != bson.TypeObjectID || at.Type != bson.TypeTimestamp || id.Type != bson.TypeBinary || key.Type != bson.TypeDocument {
 		return c, mongoerr.New(mongoerr.BadValue, "invalid document in config.collections: %s", d)
+	}
+	if fields := d.Lookup("timeseriesFields"); fields.Type == bson.TypeDocument {
+		c.Namespace, c.Timeseries = ofBuckets(c.Namespace), schema.LoadTimeseries(fields.Doc())
 	}
 	_, content := id.Binary()
 	copy(c.UUID[:], content)
@@ -141,10 +148,29 @@ func parseCollection(d bson.Doc) (collectionDoc, error) {
 // collection returns a sharded collection, or one with an empty name.
 func (s *Server) collection(ns string) (collectionDoc, error) {
 	d, err := s.stored(collections, bson.String(ns))
+	if d == nil && err == nil {
+		d, err = s.stored(collections, bson.String(bucketsOf(ns)))
+	}
 	if d == nil || err != nil {
 		return collectionDoc{}, err
 	}
 	return parseCollection(d)
+}
+
+// id is the _id of a collection's document, which its zones have as well.
+func (c *collectionDoc) id() string {
+	if c.Timeseries != nil {
+		return bucketsOf(c.Namespace)
+	}
+	return c.Namespace
+}
+
+// noSeries rejects what cannot be done to a sharded time series. Error 20.
+func (c *collectionDoc) noSeries(what string) error {
+	if c.Timeseries == nil {
+		return nil
+	}
+	return mongoerr.New(mongoerr.IllegalOperation, "%s is not supported for a sharded time-series collection: %s", what, c.Namespace)
 }
 
 // tracked returns a collection that config.collections has, sharded or not. Errors: 118.
@@ -278,7 +304,7 @@ func (c *collectionDoc) chunkWrites(change shard.Change) []write {
 func (s *Server) zones(ns string, key *shard.Key) (*shard.Zones, error) {
 	var ranges []shard.Zone
 	err := s.each(tags, func(d bson.Doc) error {
-		if text(d, "ns") != ns {
+		if ofBuckets(text(d, "ns")) != ns {
 			return nil
 		}
 		z, err := key.ParseZone(d.Clone())
@@ -294,7 +320,7 @@ func (s *Server) zones(ns string, key *shard.Key) (*shard.Zones, error) {
 // tagDocs returns the documents in config.tags of a namespace.
 func (s *Server) tagDocs(ns string) (out []bson.Doc, err error) {
 	err = s.each(tags, func(d bson.Doc) error {
-		if text(d, "ns") == ns {
+		if ofBuckets(text(d, "ns")) == ns {
 			out = append(out, d.Clone())
 		}
 		return nil

@@ -39,6 +39,9 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 		if err == nil {
 			err = c.checkUUID(op)
 		}
+		if err == nil {
+			err = c.noSeries("refineCollectionShardKey")
+		}
 		if err != nil || c.Key.Same(key) {
 			return decision{nothing: true}, err
 		}

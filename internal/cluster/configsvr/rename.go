@@ -55,6 +55,9 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	if err != nil {
 		return decision{}, err
 	}
+	if err := c.noSeries("renameCollection"); err != nil {
+		return decision{}, err
+	}
 	target, err := s.collection(to)
 	if err != nil {
 		return decision{}, err

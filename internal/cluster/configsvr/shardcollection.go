@@ -9,6 +9,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
@@ -16,7 +18,7 @@ import (
 func (s *Server) shardCollection() *command.Command {
 	return newCommand("ShardCollection", command.String(""), s.runShardCollection,
 		command.Object("key").Required(), command.Bool("unique"), command.SafeInt64("numInitialChunks"), command.Bool("presplitHashedZones"),
-		command.Object("collation"), command.Object("timeseries"),
+		command.Object("collation"), command.Struct("timeseries", node.TimeseriesFields),
 		command.OptionalBool("implicitlyCreateIndex"), command.OptionalBool("enforceUniquenessCheck"))
 }
 
@@ -27,6 +29,9 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	ns, err := namespaceOf(op)
 	if err != nil {
 		return err
+	}
+	if ns != value(op) {
+		return mongoerr.New(mongoerr.Code(5731501), "Namespace cannot be the buckets of a time-series collection: %s", value(op))
 	}
 	if len(ns) > maxNamespace {
 		return mongoerr.New(mongoerr.InvalidNamespace, "The namespace %s is too long to be sharded (maximum %d bytes)", ns, maxNamespace)
@@ -48,20 +53,63 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	if c := a.Doc("collation"); c != nil && text(c, "locale") != "simple" {
 		return badValue("The collation for shardCollection must be {locale: 'simple'}, but found: %s", c)
 	}
-	if a.Has("timeseries") {
-		return mongoerr.New(mongoerr.CommandNotSupported, "sharding a time-series collection is not supported yet")
-	}
 	db, err := s.makeDatabase(ctx, databaseOf(ns), "")
 	if err != nil {
 		return err
 	}
+	series, err := s.seriesToShard(ctx, db, ns, a)
+	if err == nil && series != nil {
+		key, err = bucketKey(series, a)
+	}
+	if err != nil {
+		return err
+	}
 	_, err = s.operate(ctx, plan{kind: step.KindShardCollection, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		return s.decideShardCollection(ns, key, op, db.Name)
+		return s.decideShardCollection(ns, key, series, op, db.Name)
 	}})
 	if err == nil {
 		op.Reply.String("collectionsharded", ns)
 	}
 	return err
+}
+
+// seriesToShard returns the options of the time series that a command shards: those of the one
+// that lies on the primary shard, or of the one that it creates; nil for none. Errors: 72 where
+// the two are not the same, and those of create.
+func (s *Server) seriesToShard(ctx context.Context, db databaseDoc, ns string, a *command.Args) (*schema.Timeseries, error) {
+	var asked *schema.Timeseries
+	if a.Has("timeseries") {
+		var err error
+		if asked, err = schema.ParseTimeseries(schema.ParseNamespace(ns), a.Value("timeseries").Doc()); err != nil {
+			return nil, err
+		}
+	}
+	c, err := s.collection(ns)
+	if err == nil && c.Namespace == "" {
+		c, err = s.unsharded(ctx, db, ns)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case c.Namespace == "":
+		return asked, nil
+	case asked != nil && (c.Timeseries == nil || !c.Timeseries.Same(asked)):
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "the 'timeseries' specification provided must match that of the collection %s", ns)
+	}
+	return c.Timeseries, nil
+}
+
+// bucketKey returns the shard key of the buckets for that of a command. Errors: those of
+// Timeseries.BucketShardKey, 72.
+func bucketKey(series *schema.Timeseries, a *command.Args) (*shard.Key, error) {
+	if a.Bool("unique") {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "the shard key of a time-series collection cannot be unique")
+	}
+	pattern, err := series.BucketShardKey(a.Doc("key"))
+	if err != nil {
+		return nil, err
+	}
+	return shard.ParseKey(pattern)
 }
 
 // mayBeSharded rejects the server's own collections. Errors: 20, 72.
@@ -78,7 +126,7 @@ func mayBeSharded(ns string) error {
 	return nil
 }
 
-func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op, name string) (decision, error) {
+func (s *Server) decideShardCollection(ns string, key *shard.Key, series *schema.Timeseries, op *command.Op, name string) (decision, error) {
 	c, err := s.collection(ns)
 	if err != nil {
 		return decision{}, err
@@ -109,6 +157,9 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, op *command.Op
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
 	for _, name := range []string{"collation", "numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck"} {
 		b.Value(name, a.Value(name))
+	}
+	if series != nil {
+		b.Doc("timeseries", series.Doc())
 	}
 	return decision{args: b.Finish(), commitment: commitment{writes: []write{s.logged("shardCollection.start", ns, new(bson.Builder).Doc("shardKey", key.Pattern()).String("primary", db.Primary).Finish())}}}, nil
 }
@@ -195,10 +246,16 @@ func laid(o *step.Operation, got step.Answers) (c collectionDoc, empty bool, err
 	if c.Key, err = shard.ParseKey(o.Args.Lookup("key").Doc()); err != nil {
 		return c, false, err
 	}
-	b := new(bson.Builder).String("_id", o.Namespace).ObjectID("lastmodEpoch", v.Epoch).Date("lastmod", time.Now().UnixMilli()).Timestamp("timestamp", v.Timestamp).
+	if series := o.Args.Lookup("timeseries"); series.Type == bson.TypeDocument {
+		c.Timeseries = schema.LoadTimeseries(series.Doc())
+	}
+	b := new(bson.Builder).String("_id", c.id()).ObjectID("lastmodEpoch", v.Epoch).Date("lastmod", time.Now().UnixMilli()).Timestamp("timestamp", v.Timestamp).
 		Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique)
 	if c.Unsplittable {
 		b.Bool("unsplittable", true)
+	}
+	if c.Timeseries != nil {
+		b.Doc("timeseriesFields", c.Timeseries.Doc())
 	}
 	if collation := is.Lookup("options").Doc().Lookup("collation"); collation.Type == bson.TypeDocument {
 		b.Value("defaultCollation", collation)

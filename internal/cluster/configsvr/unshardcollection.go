@@ -70,7 +70,11 @@ func (s *Server) runUnshard(ctx context.Context, op *command.Op) error {
 	if _, err := s.existing(databaseOf(ns)); err != nil {
 		return err
 	}
-	if _, err := s.sharded(ns); err != nil {
+	c, err := s.sharded(ns)
+	if err == nil {
+		err = c.noSeries("unshardCollection")
+	}
+	if err != nil {
 		return err
 	}
 	to := op.Args.Str("toShard")

@@ -110,7 +110,7 @@ func (s *Server) runUpdateZoneKeyRange(ctx context.Context, op *command.Op) erro
 			return nil, err
 		}
 		if c.Namespace == "" {
-			return s.changeTag(ns, lo, hi, zone)
+			return s.changeTag(value(op), lo, hi, zone)
 		}
 		r, err := c.Key.ZoneRange(ns, lo, hi)
 		if err != nil {
@@ -125,8 +125,25 @@ func (s *Server) runUpdateZoneKeyRange(ctx context.Context, op *command.Op) erro
 				return nil, err
 			}
 		}
-		return s.changeTag(ns, c.Key.Doc(r.Min), c.Key.Doc(r.Max), zone)
+		if err := checkTimeBound(&c, c.Key.Doc(r.Min), c.Key.Doc(r.Max)); err != nil {
+			return nil, err
+		}
+		return s.changeTag(c.id(), c.Key.Doc(r.Min), c.Key.Doc(r.Max), zone)
 	})
+}
+
+// checkTimeBound rejects bounds within the times of a time series: the time of a zone's
+// bounds is MinKey, or the end of the key space. Errors: 72.
+func checkTimeBound(c *collectionDoc, lo, hi bson.Doc) error {
+	if c.Timeseries == nil {
+		return nil
+	}
+	for _, d := range []bson.Doc{lo, hi} {
+		if v := d.Lookup("control.min." + c.Timeseries.TimeField); !v.IsMissing() && v.Type != bson.TypeMinKey && v.Type != bson.TypeMaxKey {
+			return mongoerr.New(mongoerr.InvalidOptions, "the time field of a zone's bounds of a sharded time-series collection must be MinKey: %s", d)
+		}
+	}
+	return nil
 }
 
 // changeTag writes or removes a range in config.tags.
@@ -134,7 +151,7 @@ func (s *Server) changeTag(ns string, lo, hi bson.Doc, zone bson.Value) ([]write
 	if err := shard.CheckZoneBounds(lo, hi); err != nil {
 		return nil, err
 	}
-	docs, err := s.tagDocs(ns)
+	docs, err := s.tagDocs(ofBuckets(ns))
 	if err != nil {
 		return nil, err
 	}

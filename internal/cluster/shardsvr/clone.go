@@ -36,7 +36,7 @@ func (r *request) clone(ctx context.Context) error {
 	}
 	if r.body.Lookup("describe").Truthy() {
 		if c.IsTimeseries() {
-			return mongoerr.New(mongoerr.IllegalOperation, "chunks of time-series collections are not moved")
+			return mongoerr.New(mongoerr.IllegalOperation, "chunks of time-series collections are not moved yet")
 		}
 		r.reply.Doc("options", c.Options).OpenArray("indexes")
 		for i, ix := range c.Indexes() {

@@ -83,9 +83,9 @@ func (s *Shard) create(ctx context.Context, r *request, entry *schema.Sharding) 
 	return s.cat.LieByShardKey(ctx, r.ns)
 }
 
-// shardCollection answers {_shardsvrShard: ns, key, unique, version, …}: it shards the
-// collection, or creates it, at a version that no router has yet. Errors: 20, 23, 72,
-// 166.
+// shardCollection answers {_shardsvrShard: ns, key, unique, version, timeseries, …}: it shards
+// the collection, or creates it, at a version that no router has yet. The key of a time series
+// is that of its buckets. Errors: 20, 23, 72, 166.
 func (r *request) shardCollection(ctx context.Context) error {
 	entry, err := r.entry()
 	if err != nil {
@@ -96,8 +96,13 @@ func (r *request) shardCollection(ctx context.Context) error {
 	if c == nil && unsplittable {
 		return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", r.ns)
 	}
+	series := r.body.Lookup("timeseries")
 	if c == nil {
-		if c, err = r.s.cat.Create(ctx, r.ns, nil); err != nil {
+		var options bson.Doc
+		if series.Type == bson.TypeDocument {
+			options = new(bson.Builder).Value("timeseries", series).Finish()
+		}
+		if c, err = r.s.cat.Create(ctx, r.ns, options); err != nil {
 			return err
 		}
 	}
@@ -106,8 +111,10 @@ func (r *request) shardCollection(ctx context.Context) error {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", r.ns)
 	case c.Capped:
 		return mongoerr.New(mongoerr.InvalidOptions, "can't shard a capped collection")
-	case c.IsTimeseries():
-		return mongoerr.New(mongoerr.IllegalOperation, "sharding of time-series collections is not supported")
+	case c.IsTimeseries() && unsplittable:
+		return mongoerr.New(mongoerr.IllegalOperation, "a time-series collection is not moved by itself: %s", r.ns)
+	case !sameSeries(c, series):
+		return mongoerr.New(mongoerr.InvalidOptions, "the 'timeseries' specification provided must match that of the collection %s", r.ns)
 	case had != nil && had.Version.ShardGeneration != entry.Version.ShardGeneration:
 		return mongoerr.New(mongoerr.AlreadyInitialized, "sharding already enabled for collection %s", r.ns)
 	case had == nil && unsplittable: // all of it stays together, so any index serves
@@ -125,6 +132,15 @@ func (r *request) shardCollection(ctx context.Context) error {
 	}
 	r.reply.Close()
 	return nil
+}
+
+// sameSeries reports whether a collection is the time series, or none, that the config servers
+// took it for when they made its shard key.
+func sameSeries(c *catalog.Collection, options bson.Value) bool {
+	if !c.IsTimeseries() || options.Type != bson.TypeDocument {
+		return c.IsTimeseries() == (options.Type == bson.TypeDocument)
+	}
+	return c.Settings.Timeseries.Same(schema.LoadTimeseries(options.Doc()))
 }
 
 // shard shards c, and builds the index that its shard key needs.
@@ -166,14 +182,18 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 
 // keyIndex returns the specification of the index that a shard key needs.
 func keyIndex(c *catalog.Collection, entry *schema.Sharding) bson.Doc {
+	pattern := entry.Key.Pattern()
+	if c.IsTimeseries() {
+		pattern = c.Settings.Timeseries.ShardKeyIndex(pattern)
+	}
 	var name strings.Builder
-	for field, v := range entry.Key.Pattern().All() {
+	for field, v := range pattern.All() {
 		if name.Len() > 0 {
 			name.WriteByte('_')
 		}
 		name.WriteString(field + "_" + strings.Trim(v.String(), `"`))
 	}
-	b := new(bson.Builder).Int32("v", 2).Doc("key", entry.Key.Pattern()).String("name", name.String())
+	b := new(bson.Builder).Int32("v", 2).Doc("key", pattern).String("name", name.String())
 	if entry.Unique && !entry.Key.IsHashed() {
 		b.Bool("unique", true)
 	}

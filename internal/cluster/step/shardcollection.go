@@ -21,7 +21,7 @@ var shardCollection = phases(
 	stages{
 		func(o *Operation, _ Answers) []Request {
 			return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrShard", o.Namespace, func(b *bson.Builder) {
-				copied(b, o.Args, "key", "unique", "version", "collation", "implicitlyCreateIndex", "enforceUniquenessCheck", "unsplittable")
+				copied(b, o.Args, "key", "unique", "version", "collation", "implicitlyCreateIndex", "enforceUniquenessCheck", "unsplittable", "timeseries")
 			})}
 		},
 		func(o *Operation, _ Answers) []Request { return []Request{to(Here, LayChunks, o.Namespace, nil)} },

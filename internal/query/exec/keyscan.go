@@ -33,6 +33,7 @@ func (x *Executor) ScanKeys(c *catalog.Collection, ix *catalog.Index, from, to [
 
 func (s *source) scanKeys(ix *catalog.Index, from, to []byte) indexScan {
 	p := planIndex(ix)
+	p.Index = ix.Form
 	return indexScan{
 		stats: stage.Stats{Node: &plan.IndexScan{Index: p}}, index: p, source: s,
 		ranges: &keyrange.Ranges{Lower: from, Upper: to, Exact: true, None: bytes.Compare(from, to) >= 0},

@@ -27,6 +27,9 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	}
 	r.snapshot = snapshot
 	hinted := q.Query
+	if s := c.Sharding(); !q.All && s != nil && len(s.Hidden) > 0 {
+		hinted.LeavesOut = s.Hides
+	}
 	r.source = source{coll: c.Buckets(), reader: r.snapshot}
 	r.open()
 	if q.Held != nil {
@@ -52,7 +55,7 @@ func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust f
 	if adjust != nil {
 		all := n
 		n = adjust(n)
-		if count, ok := n.(*plan.Count); ok && count.Input == nil && visible != nil {
+		if count, ok := n.(*plan.Count); ok && count.Input == nil && (visible != nil || hinted.LeavesOut != nil) {
 			n = &plan.Count{Input: all, Skip: count.Skip, Limit: count.Limit}
 		}
 	}

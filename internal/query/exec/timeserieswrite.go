@@ -126,7 +126,7 @@ func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place unpa
 		if err := w.show(ctx); err != nil {
 			return 0, err
 		}
-		err = w.x.Catalog.EditOpen(ctx, c, place.Key(), w.durability, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+		err = w.x.Catalog.EditOpen(ctx, c, place.Key(), w.durability, w.guard, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
 			n = 0
 			var keep []timeseries.Measurement
 			for _, m := range ms {
@@ -150,7 +150,7 @@ func (w *Writer) removeAt(ctx context.Context, c *catalog.Collection, place unpa
 	err = w.Do(ctx, func(u *catalog.Unit) error {
 		n = 0
 		doc, err := u.LockRecord(ctx, c, place.Key())
-		if err != nil || doc == nil {
+		if err != nil || doc == nil || c.Sharding().Hides(doc) {
 			return err
 		}
 		n, err = removeFromBucket(ctx, u, c, place.Key(), doc, goes)

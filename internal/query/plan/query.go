@@ -41,6 +41,9 @@ type Query struct {
 	// Fields are those that the stages of a pipeline above the query need, for
 	// its shape; nil for all.
 	Fields []string
+	// LeavesOut reports whether a bucket of a time series is another shard's, so that none
+	// of its measurements is found; nil where the shard owns all of them.
+	LeavesOut func(bucket bson.Doc) bool
 	// Hides says that documents may be hidden because they have expired, which only
 	// reading them shows.
 	Hides bool

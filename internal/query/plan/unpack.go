@@ -304,7 +304,30 @@ func (n *Unpack) bucketQuery(q *Query) (*Query, error) {
 	if err != nil {
 		return nil, err
 	}
+	if q.LeavesOut != nil {
+		filter = filter.AndOwned(q.LeavesOut)
+	}
 	return &Query{Filter: filter, Hint: q.Hint, Collation: q.Collation, Collator: q.Collator, NoScan: q.NoScan, NoExpress: true}, nil
+}
+
+// BucketQuery returns a query for the buckets that may have measurements which a query
+// finds: what its filter says of the meta value and of the time.
+func BucketQuery(q *Query, o *schema.Timeseries) (*Query, error) {
+	n := &Unpack{Options: o, From: math.MinInt64, To: math.MaxInt64}
+	var metas []match.Node
+	for _, p := range conjuncts(q.Filter.Root()) {
+		if OnMeta(p, o) {
+			metas = append(metas, p)
+		} else {
+			n.boundTime(p, q.Env)
+		}
+	}
+	n.Meta = join(metas)
+	b, err := n.bucketQuery(q)
+	if err == nil {
+		b.Env = q.Env
+	}
+	return b, err
 }
 
 // minus and plus do not change the least and the greatest time.
