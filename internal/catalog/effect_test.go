@@ -197,7 +197,7 @@ func eachNote() []step {
 		measure("a", 4, 5),
 		series("move", func(t *testing.T, c *Catalog, coll *Collection) error { return c.FlushStaged(t.Context(), coll) }),
 		series("edit", func(t *testing.T, c *Catalog, coll *Collection) error {
-			return c.EditOpen(t.Context(), coll, coll.OpenSources()[0].Key, storage.Buffered, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
+			return c.EditOpen(t.Context(), coll, coll.OpenSources()[0].Key, storage.Buffered, nil, func(ms []timeseries.Measurement) ([]timeseries.Measurement, error) {
 				return append(readings(t, coll, "c", 7), ms[1:]...), nil
 			})
 		}),

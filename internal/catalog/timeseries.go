@@ -190,14 +190,22 @@ func (t *tableUnit) KeepOut() {
 
 // AddBucket implements measurements.Unit.
 func (t *tableUnit) AddBucket(ctx context.Context, bucket bson.Doc) error {
-	t.u.placeBucket(t.c, bucket)
-	if err := t.u.insert(ctx, t.c, bucket); err != nil {
+	if err := t.u.addBucket(ctx, t.c, bucket); err != nil {
 		return err
 	}
-	if t.u.e.ops.on && t.c.sharding != nil { // a recipient of buckets follows the log
-		t.u.e.ops.add(OpInsert, t.c.placeOps(), bucket, t.u.stored)
-	}
 	t.u.docs--
+	return nil
+}
+
+// addBucket adds a new bucket, without the count of its measurements.
+func (u *Unit) addBucket(ctx context.Context, c *Collection, bucket bson.Doc) error {
+	u.placeBucket(c, bucket)
+	if err := u.insert(ctx, c, bucket); err != nil {
+		return err
+	}
+	if u.e.ops.on && c.sharding != nil { // a recipient of buckets follows the log
+		u.e.ops.add(OpInsert, c.placeOps(), bucket, u.stored)
+	}
 	return nil
 }
 

@@ -161,7 +161,7 @@ func TestFlushStagedNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.check(t)
-	err := m.c.EditOpen(t.Context(), m.coll, m.source(t, 1).Key, storage.Buffered, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
+	err := m.c.EditOpen(t.Context(), m.coll, m.source(t, 1).Key, storage.Buffered, nil, func([]timeseries.Measurement) ([]timeseries.Measurement, error) { return nil, nil })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -216,7 +216,7 @@ func (m *flusher) delete(t *rapid.T) {
 		return
 	}
 	var gone []int32
-	err := m.c.EditOpen(t.Context(), m.coll, rapid.SampledFrom(all).Draw(t, "source").Key, storage.Buffered, func(ms []timeseries.Measurement) (keep []timeseries.Measurement, _ error) {
+	err := m.c.EditOpen(t.Context(), m.coll, rapid.SampledFrom(all).Draw(t, "source").Key, storage.Buffered, nil, func(ms []timeseries.Measurement) (keep []timeseries.Measurement, _ error) {
 		gone = nil
 		for i, x := range ms {
 			if i%2 == 1 {

@@ -28,16 +28,14 @@ func (r *request) sharded() (*catalog.Collection, error) {
 
 // clone answers a recipient: {_shardsvrClone: ns, min, max, after} with documents of the range
 // in the order of each, and where to continue; {…, ids} with those that exist;
-// {…, describe: true} with options and indexes.
+// {…, describe: true} with options and indexes. Of a time series it sends buckets, and
+// {…, seal: true} first puts all of its measurements into buckets.
 func (r *request) clone(ctx context.Context) error {
 	c, err := r.sharded()
 	if err != nil {
 		return err
 	}
 	if r.body.Lookup("describe").Truthy() {
-		if c.IsTimeseries() {
-			return mongoerr.New(mongoerr.IllegalOperation, "chunks of time-series collections are not moved yet")
-		}
 		r.reply.Doc("options", c.Options).OpenArray("indexes")
 		for i, ix := range c.Indexes() {
 			r.reply.Doc(bson.Index(i), ix.Spec)
@@ -45,6 +43,13 @@ func (r *request) clone(ctx context.Context) error {
 		r.reply.Close()
 		return nil
 	}
+	if r.body.Lookup("seal").Truthy() {
+		if c.IsTimeseries() {
+			return r.s.cat.SealAll(ctx, c)
+		}
+		return nil
+	}
+	c = c.Stored()
 	span, err := r.rangeOf(c.Sharding().Key)
 	if err != nil {
 		return err
@@ -61,7 +66,9 @@ func (r *request) clone(ctx context.Context) error {
 		n, bytes, last = n+1, bytes+len(doc), at()
 		return true
 	}
-	if ids := r.body.Lookup("ids"); ids.Type == bson.TypeArray {
+	if ids := r.body.Lookup("ids"); ids.Type == bson.TypeArray && c.HoldsBuckets() {
+		err = r.s.eachOfBuckets(ctx, c, span, ids.Doc().Slice(), send)
+	} else if ids.Type == bson.TypeArray {
 		var b bson.Builder
 		b.OpenDoc("_id").Value("$in", ids).Close()
 		err = r.s.eachByID(ctx, c, span, b.Finish(), bson.Value{Type: bson.Missing}, send)
@@ -73,6 +80,34 @@ func (r *request) clone(ctx context.Context) error {
 		r.reply.Value("next", next)
 	}
 	return err
+}
+
+// eachOfBuckets calls f with those of the buckets with some _ids that lie in a range.
+func (s *Shard) eachOfBuckets(ctx context.Context, c *catalog.Collection, span schema.ShardRange, ids []bson.Value, f func(bson.Doc, func() bson.Value) bool) error {
+	state := s.cat.Engine().NewSnapshot()
+	defer state.Close()
+	found, err := c.FindBuckets(ctx, state, ids)
+	if err != nil {
+		return err
+	}
+	key := c.Sharding().Key
+	for _, id := range ids {
+		record := found[catalog.IDName(id)]
+		if record == nil {
+			continue
+		}
+		v, closer, err := state.Get(c.Ident, record)
+		if err != nil {
+			return err
+		}
+		doc := bson.Doc(v)
+		place, err := key.Append(nil, doc)
+		more := err != nil || !span.Holds(place) || f(doc, func() bson.Value { return bson.Document(bson.Empty) })
+		if err := closer.Close(); err != nil || !more {
+			return err
+		}
+	}
+	return nil
 }
 
 // owned answers {_shardsvrOwned, namespaces}: how much the shard owns of each collection, and

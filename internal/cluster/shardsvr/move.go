@@ -32,7 +32,7 @@ func (r *request) position() {
 // block answers {_shardsvrBlock: ns, min, max, reads}; without a range it blocks the whole
 // collection. When it returns, no unit is writing there, and none will.
 func (r *request) block(ctx context.Context) error {
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
+	c, err := r.change(ctx, func(s *schema.Sharding) error {
 		b := &schema.BlockedRange{ShardRange: s.Key.Whole(), Operation: r.fence.Number, Reads: r.body.Lookup("reads").Truthy()}
 		if r.body.Has("min") {
 			span, err := r.rangeOf(s.Key)
@@ -44,6 +44,9 @@ func (r *request) block(ctx context.Context) error {
 		s.Blocked = b
 		return nil
 	})
+	if err == nil && c.IsTimeseries() { // nothing open lies in a hidden range (invariant sealed)
+		err = r.s.cat.SealAll(ctx, c)
+	}
 	if err == nil {
 		r.position()
 	}
@@ -175,6 +178,7 @@ const moveBatch = 500
 
 // clear removes the documents of a hidden range.
 func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.ShardRange) error {
+	c = c.Stored()
 	if chunk, ok := c.Chunk(span); ok {
 		return s.cat.RemoveChunk(ctx, c, chunk)
 	}
@@ -215,7 +219,7 @@ func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.Sh
 						}
 						continue
 					}
-					if err := u.Delete(ctx, c, records[n], doc); err != nil {
+					if err := remove(ctx, u, c, records[n], doc); err != nil {
 						return err
 					}
 				}
@@ -227,6 +231,14 @@ func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.Sh
 			records = records[n:]
 		}
 	}
+}
+
+// remove removes a document or a bucket.
+func remove(ctx context.Context, u *catalog.Unit, c *catalog.Collection, record catalog.RecordKey, doc bson.Doc) error {
+	if c.HoldsBuckets() {
+		return u.DeleteBucket(ctx, c, record, doc)
+	}
+	return u.Delete(ctx, c, record, doc)
 }
 
 // records walks the records of the documents of a range, by an index on the shard key where

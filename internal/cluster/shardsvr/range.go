@@ -45,6 +45,9 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 		return s.eachRecord(ctx, c, chunk, after, f)
 	}
 	w := keyWalk{s: s, coll: c, span: span, f: f}
+	if c.HoldsBuckets() && (c.ShardKeyIndex() == nil || after.Type == bson.TypeDocument && after.Doc().Has("record")) {
+		return s.eachBucket(ctx, c, span, after, f)
+	}
 	if after.Type == bson.TypeDocument {
 		id = after.Doc().Lookup("_id")
 		w.key, w.id = binary(after, "key"), binary(after, "id")
@@ -55,6 +58,16 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 		}
 	}
 	return s.eachByID(ctx, c, span, bson.Empty, id, f)
+}
+
+// eachBucket is each for buckets that no index has in the order of the shard key: all records
+// are walked.
+func (s *Shard) eachBucket(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
+	key := c.Sharding().Key
+	return s.eachRecord(ctx, c, layout.KeyRange{}, after, func(doc bson.Doc, at func() bson.Value) bool {
+		place, err := key.Append(nil, doc)
+		return err != nil || !span.Holds(place) || f(doc, at)
+	})
 }
 
 // eachRecord is each for a range of records.
@@ -128,9 +141,12 @@ type entry struct{ id, record []byte }
 // open opens a scan of the current collection; its index is nil if none supports the key.
 func (w *keyWalk) open() error {
 	for {
-		if w.coll = w.coll.Latest(); w.coll == nil {
+		latest := w.coll.Latest()
+		if latest == nil {
+			w.coll = nil
 			return nil
 		}
+		w.coll = latest.Stored()
 		if w.index = w.coll.ShardKeyIndex(); w.index == nil {
 			return nil
 		}
@@ -140,7 +156,7 @@ func (w *keyWalk) open() error {
 		}
 		w.scan = w.s.exec.ScanKeys(w.coll, w.index, from, w.span.Max.Key)
 		// Otherwise the snapshot may be of a later layout.
-		if w.coll.Latest() == w.coll {
+		if w.coll.Latest() == latest {
 			w.ordered = !w.coll.Windowed() && !w.coll.Relaid()
 			return nil
 		}

@@ -54,8 +54,7 @@ func (s *Shard) received(ns schema.Namespace) (*progress, error) {
 }
 
 // receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: it
-// hides the range and starts to receive it from the donor. Errors: 20 for a time series, 117
-// while another range is being received.
+// hides the range and starts to receive it from the donor. Errors: 117 while another range is being received.
 func (r *request) receive(ctx context.Context) error {
 	from, g := r.body.Lookup("from"), r.body.Lookup("generation")
 	if from.Type != bson.TypeString || g.Type != bson.TypeDocument || g.Doc().Lookup("epoch").Type != bson.TypeObjectID || g.Doc().Lookup("timestamp").Type != bson.TypeTimestamp {
@@ -210,7 +209,8 @@ type recipient struct {
 	key  *schema.ShardKey
 	span schema.ShardRange
 	set  *client.Set
-	read int64 // the donor's time of the last read of session records
+	here map[string]catalog.RecordKey // where the buckets of a batch are, by IDName
+	read int64                        // the donor's time of the last read of session records
 
 	mu       sync.Mutex
 	at       progress
@@ -304,7 +304,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 	if hidden == nil || hidden.Operation != p.operation {
 		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is no longer being received", r.ns)
 	}
-	r.key, r.span = r.coll.Sharding().Key, hidden.ShardRange
+	r.coll, r.key, r.span = r.coll.Stored(), r.coll.Sharding().Key, hidden.ShardRange
 	if r.set, err = r.s.set(p.from); err != nil {
 		return err
 	}
@@ -369,6 +369,9 @@ func (r *recipient) now(ctx context.Context) (uint64, error) {
 // the copy are in the log after it.
 func (r *recipient) copy(ctx context.Context) error {
 	if r.at.position == 0 {
+		if err := r.seal(ctx); err != nil {
+			return err
+		}
 		t, err := r.now(ctx)
 		if err != nil {
 			return err
@@ -391,6 +394,15 @@ func (r *recipient) copy(ctx context.Context) error {
 		if b.err != nil {
 			return b.err
 		}
+		var ids []bson.Value
+		if b.next.Type != bson.TypeDocument || !b.next.Doc().Has("key") { // a walk by the shard key sends none twice
+			for v := range b.documents.Values() {
+				ids = append(ids, v.Doc().Lookup("_id"))
+			}
+		}
+		if err := r.find(ctx, ids); err != nil {
+			return err
+		}
 		// The last step is on disk, and so is what is before it in the log.
 		err := r.write(ctx, storage.Buffered, func(p *progress) { p.after, p.copied = b.next, b.next.IsMissing() }, func(u *catalog.Unit, p *progress) error {
 			for v := range b.documents.Values() {
@@ -402,6 +414,9 @@ func (r *recipient) copy(ctx context.Context) error {
 		})
 		if err != nil {
 			return err
+		}
+		if b.next.IsMissing() { // so the donor has less to seal while it is blocked
+			return r.seal(ctx)
 		}
 	}
 	return context.Cause(ctx)
@@ -444,12 +459,24 @@ func (r *recipient) batches(ctx context.Context, after bson.Value) <-chan batch 
 	return out
 }
 
+// seal has the donor of a time series put its open measurements into buckets.
+func (r *recipient) seal(ctx context.Context) error {
+	if !r.coll.HoldsBuckets() {
+		return nil
+	}
+	_, err := r.ask(ctx, "admin", new(bson.Builder).String("_shardsvrClone", r.ns.String()).Bool("seal", true).Finish())
+	return err
+}
+
 func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
 }
 
 // add inserts a document of the donor, which mostly is not there yet: else as store.
 func (r *recipient) add(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
+	if r.coll.HoldsBuckets() {
+		return r.store(ctx, u, doc, p)
+	}
 	err := u.Insert(ctx, r.coll, doc.Clone())
 	if mongoerr.Is(err, mongoerr.DuplicateKey) {
 		return r.store(ctx, u, doc, p)
@@ -464,19 +491,49 @@ func (r *recipient) add(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *p
 // store replaces or inserts a document of the donor, by its _id. Errors: 11000 if a document
 // outside of the range has that _id.
 func (r *recipient) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
-	key, old, err := u.LockID(ctx, r.coll, doc.Lookup("_id"))
+	key, old, err := r.lock(ctx, u, doc.Lookup("_id"))
 	if err != nil {
 		return err
 	}
+	buckets := r.coll.HoldsBuckets()
 	if old == nil {
 		p.documents++
 		p.bytes += int64(len(doc))
+		if buckets {
+			return u.InsertBucket(ctx, r.coll, doc.Clone())
+		}
 		return u.Insert(ctx, r.coll, doc.Clone())
 	}
 	if !r.holds(old) {
 		return mongoerr.New(mongoerr.DuplicateKey, "the recipient has another document with _id %s", doc.Lookup("_id"))
 	}
+	if buckets {
+		return u.ReplaceBucket(ctx, r.coll, key, old, doc.Clone())
+	}
 	return u.Update(ctx, r.coll, key, old, doc.Clone())
+}
+
+// lock locks the document or the bucket with an _id. Of buckets, those that find has found
+// are there.
+func (r *recipient) lock(ctx context.Context, u *catalog.Unit, id bson.Value) (catalog.RecordKey, bson.Doc, error) {
+	if !r.coll.HoldsBuckets() {
+		return u.LockID(ctx, r.coll, id)
+	}
+	record := r.here[catalog.IDName(id)]
+	if record == nil {
+		return nil, nil, nil
+	}
+	doc, err := u.LockRecord(ctx, r.coll, record)
+	return record, doc, err
+}
+
+// find finds the buckets with some _ids that are here. Nobody else adds or removes any of the
+// range: expiry rests.
+func (r *recipient) find(ctx context.Context, ids []bson.Value) (err error) {
+	if r.coll.HoldsBuckets() {
+		r.here, err = r.coll.FindBuckets(ctx, r.s.cat.Engine(), ids)
+	}
+	return err
 }
 
 // holds reports whether a document is in the range.
@@ -555,7 +612,14 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
-		OpenDoc("ts").Timestamp("$gt", r.at.position).Timestamp("$lte", to).Close().String("ns", r.ns.String()).Close()
+		OpenDoc("ts").Timestamp("$gt", r.at.position).Timestamp("$lte", to).Close()
+	if r.coll.HoldsBuckets() { // and not the measurements, which are in no bucket yet
+		b.OpenArray("$or").OpenDoc("0").String("ns", r.ns.Buckets().String()).Close().
+			OpenDoc("1").String("ns", r.ns.String()).OpenDoc("op").String("$ne", "i").Close().Close().Close()
+	} else {
+		b.String("ns", r.ns.String())
+	}
+	b.Close()
 	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o2", 1).Close()
 	b.OpenDoc("sort").Int32("$natural", 1).Close().Int32("limit", logBatch).Int32("batchSize", logBatch)
 	a, err := r.ask(ctx, "local", b.Finish())
@@ -594,17 +658,25 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 			return false, err
 		}
 	}
-	for len(ids) > idBatch {
-		if err := r.refetch(ctx, ids[:idBatch], r.at.position); err != nil {
+	most := idBatch
+	if r.coll.HoldsBuckets() {
+		most = bucketBatch
+	}
+	for len(ids) > most {
+		if err := r.refetch(ctx, ids[:most], r.at.position); err != nil {
 			return false, err
 		}
-		ids = ids[idBatch:]
+		ids = ids[most:]
 	}
 	return more, r.refetch(ctx, ids, last)
 }
 
-// idBatch is how many documents are fetched at once by their _ids.
-const idBatch = 100
+// idBatch and bucketBatch are how many documents, or buckets, each of which costs a part of a
+// walk over keys, are fetched at once by their _ids.
+const (
+	idBatch     = 100
+	bucketBatch = 1000
+)
 
 // reachesBack fails if the donor's log has been truncated past the position.
 func (r *recipient) reachesBack(ctx context.Context) error {
@@ -635,6 +707,15 @@ func (r *recipient) refetch(ctx context.Context, ids []bson.Value, position uint
 		if err != nil {
 			return err
 		}
+		if half := len(ids) / 2; half > 0 && a.Reply.Has("next") { // they are more than a reply takes
+			if err := r.refetch(ctx, ids[:half], r.at.position); err != nil {
+				return err
+			}
+			return r.refetch(ctx, ids[half:], position)
+		}
+		if err := r.find(ctx, ids); err != nil {
+			return err
+		}
 		for v := range a.Reply.Lookup("documents").Doc().Values() {
 			id := v.Doc().Lookup("_id")
 			found[string(id.Type)+string(id.Data)] = v.Doc()
@@ -648,14 +729,14 @@ func (r *recipient) refetch(ctx context.Context, ids []bson.Value, position uint
 				}
 				continue
 			}
-			key, old, err := u.LockID(ctx, r.coll, id)
+			key, old, err := r.lock(ctx, u, id)
 			if err != nil {
 				return err
 			}
 			if old == nil || !r.holds(old) {
 				continue
 			}
-			if err := u.Delete(ctx, r.coll, key, old); err != nil {
+			if err := remove(ctx, u, r.coll, key, old); err != nil {
 				return err
 			}
 			p.documents--

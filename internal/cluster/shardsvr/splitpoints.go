@@ -26,6 +26,12 @@ func (r *request) splitPoints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c.IsTimeseries() { // which is cut between buckets
+		if err := r.s.cat.SealAll(ctx, c); err != nil {
+			return err
+		}
+		c = c.Buckets()
+	}
 	size, _ := bson.ExactInt64(r.body.Lookup("bytes"))
 	limit, _ := bson.ExactInt64(r.body.Lookup("limit"))
 	cut, err := r.s.cut(ctx, c, span, size, int(limit))
@@ -148,7 +154,7 @@ func (s *Shard) eachKey(ctx context.Context, c *catalog.Collection, ix *catalog.
 		if key == nil || err != nil {
 			return err
 		}
-		if len(ix.Parts) > fields {
+		if len(ix.Form.Parts) > fields {
 			at := 0
 			for range fields {
 				at += keystring.Skip(key[at:], false)
@@ -202,7 +208,13 @@ func (s *Shard) cutBySample(ctx context.Context, c *catalog.Collection, span sch
 	var found cuts
 	var keys []shard.Bound
 	var failed error
-	err := s.eachByID(ctx, c, span, bson.Empty, bson.Value{}, func(doc bson.Doc, _ func() bson.Value) bool {
+	each := func(f func(bson.Doc, func() bson.Value) bool) error {
+		if c.HoldsBuckets() {
+			return s.eachBucket(ctx, c, span, bson.Value{}, f)
+		}
+		return s.eachByID(ctx, c, span, bson.Empty, bson.Value{}, f)
+	}
+	err := each(func(doc bson.Doc, _ func() bson.Value) bool {
 		found.documents++
 		found.bytes += int64(len(doc))
 		at := int64(len(keys))
