@@ -32,6 +32,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 			if coll.own() {
 				continue
 			}
+			t.command(coll, "drop", nil)
 			if err := t.drop(coll); err != nil {
 				return err
 			}
@@ -40,7 +41,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 		if len(all) > 0 {
 			t.e.note(&databaseNote{db: db})
 			if t.e.ops.on {
-				t.e.ops.add(OpCommand, place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), noWrite)
+				t.e.ops.command(place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), nil)
 			}
 		}
 		return nil
@@ -92,7 +93,7 @@ func (c *Catalog) DropIndexes(ctx context.Context, ns schema.Namespace, pick fun
 			if ix.IsID() {
 				return mongoerr.New(mongoerr.InvalidOptions, "cannot drop _id index")
 			}
-			t.command(coll, "dropIndexes", func(b *bson.Builder) { b.String("index", ix.Name) })
+			t.dropsIndex(coll, ix)
 		}
 		return t.dropIndexes(coll, gone)
 	})

@@ -346,12 +346,12 @@ func everyNote(c *Catalog) *Effect {
 	r := retryable.Record{Txn: 300, Date: 1700000000000, Runs: []retryable.Run{{Kind: retryable.Inserted, First: 2, Count: 3}}}
 	e.executed = &executedNote{about: about{id: storage.IdentSessions}, session: retryable.Session{ID: [16]byte{1}, UID: [32]byte{2}}, number: 200, clears: true, body: r.AppendBody(nil)}
 	e.note(e.executed)
-	at := place{UUID{1}, schema.Namespace{DB: "d", Coll: "c"}}
+	at := place{uuid: UUID{1}, ns: schema.Namespace{DB: "d", Coll: "c"}}
 	e.ops.session = Session{new(bson.Builder).Int32("id", 1).Finish(), 5}
 	e.ops.statement = 3
 	e.ops.add(OpInsert, at, new(bson.Builder).Int32("_id", 1).Finish(), noWrite)
 	e.ops.update(at, new(bson.Builder).Int32("_id", 1).String("a", "one").Finish(), new(bson.Builder).Int32("_id", 1).String("a", "on").Finish(), noWrite)
-	e.ops.add(OpCommand, place{ns: schema.Namespace{DB: "e"}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), noWrite)
+	e.ops.command(place{ns: schema.Namespace{DB: "e"}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), nil)
 	stored := new(bson.Builder).Int32("_id", 2).Finish()
 	e.ops.add(OpInsert, at, stored, e.u.Count())
 	_ = e.u.Set(storage.FirstIdent+300, []byte("key"), stored)
@@ -360,11 +360,32 @@ func everyNote(c *Catalog) *Effect {
 		_ = list.add(new(bson.Builder).Value("_id", id).Finish())
 	}
 	e.ops.expired(at, new(bson.Builder).String("reason", "at").Finish(), list)
+	old := new(bson.Builder).Int32("_id", 3).Bool("b", true).Finish()
+	kept := place{uuid: UUID{1}, ns: at.ns, flags: placeImages | placeSilent, rule: "at"}
+	e.ops.add(OpDelete, kept, new(bson.Builder).Int32("_id", 3).Finish(), noWrite)
+	e.ops.bytes = binary.AppendVarint(storage.AppendSized(e.ops.bytes, old), 1700000000000)
+	e.ops.all[len(e.ops.all)-1].to = len(e.ops.bytes)
+	whole := &idList{whole: true}
+	_ = whole.add(old)
+	e.ops.expired(kept, new(bson.Builder).String("reason", "at").Finish(), whole)
 	return e
 }
 
 // goldenEffect is the encoding of everyNote.
-const goldenEffect = "02acb5d69a230000000000000000010000000106f8013c6b65790e0e000000105f696400020000000000001001ac02010902ac020003ac020004ac02" +
+const goldenEffect = "03de88af00230000000000000000010000000106f8013c6b65790e0e000000105f696400020000000000001001ac02010902ac020003ac020004ac02" +
+	"11110100000000000000000000000001000005ac02010106ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02" +
+	"010b0cac02160c02016b100401000000021e070a01000000010102020dac0208016b011405080d020eac02030608040f00016410073e010000000000" +
+	"000000000000000000000200000000000000000000000000000000000000000000000000000000000000c80101ac0280d095ffbc31010203070d0d00" +
+	"00001069640001000000000a030100000000000000000000000000000001640163000000000000000000000000000000000001650000010000000000" +
+	"000000000000000000000164016307026174010300000e0e000000105f6964000100000000020300001818000000105f696400010000000261000300" +
+	"00006f6e000000021719000000105f69640001000000026100040000006f6e650503010017170000001064726f704461746162617365000100000000" +
+	"00010300150e07030000141400000002726561736f6e000300000061740000020e1001000000020400000074776f00030302000e0e000000105f6964" +
+	"0003000000001212000000105f69640003000000086200010080a0abfef96207030200141400000002726561736f6e00030000006174000001121200" +
+	"0000105f696400030000000862000100"
+
+// goldenEffectV2 is the encoding of everyNote as version 2 had it, without images, rules
+// and what is silent.
+const goldenEffectV2 = "02acb5d69a230000000000000000010000000106f8013c6b65790e0e000000105f696400020000000000001001ac02010902ac020003ac020004ac02" +
 	"11110100000000000000000000000001000005ac02010106ac020a8080808080808080800107ac020008ac0202000e09ac0201090aac02010a0bac02" +
 	"010b0cac02160c02016b100401000000021e070a01000000010102020dac0208016b011405080d020eac02030608040f00016410073e010000000000" +
 	"000000000000000000000200000000000000000000000000000000000000000000000000000000000000c80101ac0280d095ffbc31010203050d0d00" +
@@ -419,35 +440,43 @@ func TestEffectEncoding(t *testing.T) {
 	}
 }
 
-// TestEffectEncodingOfBefore reads what an earlier build has written into the log: its
-// notes, and the operations, which had each document for themselves.
+// TestEffectEncodingOfBefore reads what earlier builds have written into the log: its
+// notes, and the operations. In version 1 they had each document for themselves.
 func TestEffectEncodingOfBefore(t *testing.T) {
 	c := openLogging(t, nil)
-	b, err := hex.DecodeString(goldenEffectV1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	e, err := c.Decode(b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer e.u.Abort()
-	if got := e.AppendEncoded(nil); !slices.Equal(got, b) {
-		t.Errorf("encoded again it is %x", got)
-	}
-	for _, f := range []func() ([]Operation, Session, error){e.Operations, func() ([]Operation, Session, error) { return DecodeOperations(b) }} {
-		all, session, err := f()
-		if err != nil || len(all) != 3 || session.Txn != 5 {
-			t.Fatalf("%d operations of %v: %v", len(all), session, err)
+	for _, v := range []struct {
+		golden string
+		docs   []string
+	}{
+		{goldenEffectV1, []string{`{ _id: 1 }`, `{ _id: 1, a: "on" }`, `{ dropDatabase: 1 }`}},
+		{goldenEffectV2, []string{`{ _id: 1 }`, `{ _id: 1, a: "on" }`, `{ dropDatabase: 1 }`, `{ _id: 2 }`, `{ reason: "at" }`}},
+	} {
+		b, err := hex.DecodeString(v.golden)
+		if err != nil {
+			t.Fatal(err)
 		}
-		for i, want := range []string{`{ _id: 1 }`, `{ _id: 1, a: "on" }`, `{ dropDatabase: 1 }`} {
-			if all[i].Doc.String() != want {
-				t.Errorf("operation %d has %s", i, all[i].Doc)
+		e, err := c.Decode(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := e.AppendEncoded(nil); !slices.Equal(got, b) {
+			t.Errorf("encoded again it is %x", got)
+		}
+		for _, f := range []func() ([]Operation, Session, error){e.Operations, func() ([]Operation, Session, error) { return DecodeOperations(b) }} {
+			all, session, err := f()
+			if err != nil || len(all) != len(v.docs) || session.Txn != 5 {
+				t.Fatalf("%d operations of %v: %v", len(all), session, err)
+			}
+			for i, want := range v.docs {
+				if all[i].Doc.String() != want || all[i].Images || all[i].Silent || all[i].Rule != "" {
+					t.Errorf("operation %d is %+v", i, all[i])
+				}
+			}
+			if was := all[1].Old.String(); was != `{ _id: 1, a: "one" }` {
+				t.Errorf("the update was of %s", was)
 			}
 		}
-		if was := all[1].Old.String(); was != `{ _id: 1, a: "one" }` {
-			t.Errorf("the update was of %s", was)
-		}
+		e.u.Abort()
 	}
 }
 

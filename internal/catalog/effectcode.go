@@ -23,12 +23,12 @@ import (
 // Pebble's batch format, and a set writes the next one once all members can read
 // it.
 //
-// Version 1 differs in the operations. It can be read, but is no longer
+// Versions 1 and 2 differ in the operations. They can be read, but are no longer
 // written.
-const effectVersion = 2
+const effectVersion = 3
 
 // readableEffect reports whether this build can read a version.
-func readableEffect(version byte) bool { return version == 1 || version == effectVersion }
+func readableEffect(version byte) bool { return version >= 1 && version <= effectVersion }
 
 // effectHeader is the length of version and checksum.
 const effectHeader = 5

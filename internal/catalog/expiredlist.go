@@ -28,6 +28,9 @@ const (
 	// maxListBytes bounds a list. The documents of a window that has more are removed
 	// one by one.
 	maxListBytes = 32 << 20
+	// imageBytes bounds the documents that are removed in one unit, at least those of one
+	// window, where the collection keeps images: the list has them whole.
+	imageBytes = 1 << 20
 	// maxListChanges bounds the documents that a watch notes as added or removed.
 	maxListChanges = 100_000
 )
@@ -39,10 +42,31 @@ var errLongList = errors.New("catalog: the window has too many documents to list
 // the windows wait for the next visit.
 var errLostList = errors.New("catalog: too many documents changed while the window was listed")
 
-// idList is the _ids of some documents: of each the type and the bytes.
+// idList is the _ids of some documents: of each the type and the bytes. Where whole is
+// set, it is the documents themselves.
 type idList struct {
 	n     int
 	bytes []byte
+	whole bool
+}
+
+// newList returns an empty list for documents of the collection: of the documents where
+// it keeps images, as those who watch the collection may ask for what they were.
+func (c *Collection) newList() *idList {
+	return &idList{whole: c.Settings != nil && c.Settings.PreAndPostImages && !c.IsTimeseries()}
+}
+
+// cut reads an entry off the front of a list, and returns its _id as other lists have it.
+func (l *idList) cut(rest []byte) (id, after []byte, ok bool) {
+	if l.whole {
+		doc, after, ok := cutDocument(rest)
+		if !ok {
+			return nil, nil, false
+		}
+		return bson.AppendTyped(nil, doc.Lookup("_id")), after, true
+	}
+	_, after, ok = bson.CutTyped(rest)
+	return rest[:len(rest)-len(after)], after, ok
 }
 
 // add adds the _id of a document.
@@ -51,7 +75,11 @@ func (l *idList) add(doc bson.Doc) error {
 		return errLongList
 	}
 	l.n++
-	l.bytes = bson.AppendTyped(l.bytes, doc.Lookup("_id"))
+	if l.whole {
+		l.bytes = append(l.bytes, doc...)
+	} else {
+		l.bytes = bson.AppendTyped(l.bytes, doc.Lookup("_id"))
+	}
 	return nil
 }
 
@@ -78,15 +106,14 @@ func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span) erro
 func (l *idList) leave(ids map[string]struct{}) error {
 	kept := l.bytes[:0]
 	for rest := l.bytes; len(rest) > 0; {
-		_, after, ok := bson.CutTyped(rest)
+		id, after, ok := l.cut(rest)
 		if !ok {
 			return storage.ErrCorruption
 		}
-		id := rest[:len(rest)-len(after)]
 		if _, gone := ids[string(id)]; gone {
 			l.n--
 		} else {
-			kept = append(kept, id...)
+			kept = append(kept, rest[:len(rest)-len(after)]...)
 		}
 		rest = after
 	}
@@ -182,10 +209,10 @@ func (c *Catalog) lists(coll *Collection) bool {
 // reaches: at least over one window with documents, and not over many more than a
 // number of documents.
 func (c *Collection) part(r storage.Reader, from, upTo LowWater, most int64) (LowWater, error) {
-	docs := int64(0)
-	end := upTo
+	docs, bytes := int64(0), int64(0)
+	end, whole := upTo, c.newList().whole
 	err := c.eachWindow(r, from, upTo, func(w windowSum) bool {
-		if docs > 0 && docs+w.d[windowDocs] > most {
+		if bytes += w.d[windowSize]; docs > 0 && (docs+w.d[windowDocs] > most || whole && bytes > imageBytes) {
 			end = from.UpTo(w.window, upTo)
 			return false
 		}
@@ -214,7 +241,7 @@ func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
 
 // listSpans lists the documents in the sections from one mark up to another.
 func (c *Collection) listSpans(r storage.Reader, from, upTo LowWater) (*idList, error) {
-	list := new(idList)
+	list := c.newList()
 	for _, span := range c.sections.Spans(from, upTo) {
 		if err := list.addSpan(c, r, span); err != nil {
 			return nil, err
@@ -270,5 +297,15 @@ func (e *Effect) recordExpired(coll *Collection, list *idList, rule string) {
 	if coll.IsTimeseries() {
 		coll = coll.Buckets()
 	}
-	e.ops.expired(coll.placeOps(), new(bson.Builder).String("reason", rule).Finish(), list)
+	p := coll.placeOps()
+	p.rule = rule
+	for _, r := range coll.rules {
+		if r.Index.Name == rule {
+			p.rule = r.Name()
+		}
+	}
+	if p.flags &^= placeImages; list.whole {
+		p.flags |= placeImages
+	}
+	e.ops.expired(p, new(bson.Builder).String("reason", rule).Finish(), list)
 }

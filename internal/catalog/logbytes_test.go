@@ -105,10 +105,10 @@ func TestLogBytes(t *testing.T) {
 		}
 		fmt.Fprintf(&out, "%s: %d, with operations %d\n", s.name, bytes[0], bytes[1])
 	}
-	const want = `insert: 341, with operations 370
+	const want = `insert: 341, with operations 371
 insert 1000: 306, with operations 314
-update: 320, with operations 354
-delete: 54, with operations 96
+update: 320, with operations 355
+delete: 54, with operations 97
 `
 	if out.String() != want {
 		t.Errorf("got\n%s", out.String())

@@ -17,9 +17,9 @@ type OperationKind uint8
 const (
 	OpInsert  OperationKind = iota + 1 // the document
 	OpUpdate                           // the document as it is now; Old is what it was
-	OpDelete                           // {_id}
+	OpDelete                           // {_id}; Old is what it was, where Images is set
 	OpRange                            // a removal of ranges, not listed one by one: {ranges: [{from, to}], documents, bytes, reason}
-	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on
+	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on; Old is its o2, if it has one
 	OpReplace                          // as OpUpdate, where the client gave the whole document
 	OpExpired                          // a removal of documents as a range, with a list of all: {reason}
 	opKinds
@@ -37,6 +37,28 @@ type Operation struct {
 	UUID      UUID // zero for a command on a database
 	Doc, Old  bson.Doc
 	IDs       []bson.Value // the _ids of an OpExpired
+	Docs      []bson.Doc   // its documents, where Images is set; else nil
+	// Images says that the collection kept pre- and post-images of its documents.
+	Images bool
+	// Silent says that change streams do not tell of it: documents were moved between
+	// shards, or are measurements, or it is DDL on what is no collection.
+	Silent bool
+	// Rule is the name of the rule by which documents expired that were deleted; Due, if
+	// not 0, when that was, in milliseconds since 1970.
+	Rule string
+	Due  int64
+}
+
+// Before returns what a document of the operation was before it; nil if that is not
+// known.
+func (o *Operation) Before(of int) bson.Doc {
+	if o.Kind != OpExpired {
+		return o.Old
+	}
+	if o.Docs == nil {
+		return nil
+	}
+	return o.Docs[of]
 }
 
 // Session identifies the session whose operations an effect has.
@@ -57,17 +79,19 @@ func (o *Operation) Count() int {
 //
 //	number of operations, 0 for none, and then nothing
 //	lsid, behind its length, which is 0 for none ‖ txnNumber
-//	number of collections ‖ for each: UUID, and database and name behind their
-//	lengths
-//	for each operation: kind, one byte ‖ statement + 1 ‖ number of the collection ‖
+//	number of places ‖ for each: UUID, database and name behind their lengths, flags
+//	(one byte), and where it says so the name of a rule behind its length
+//	for each operation: kind, one byte ‖ statement + 1 ‖ number of the place ‖
 //	Doc: where it is in the unit's batch, and its length; or 0, and Doc behind its
 //	length; of an update how many bytes of Doc are those of Old at its beginning, and
-//	at its end, and the ones in between, behind their length; of what expired the
-//	number of documents, and of each the type and the bytes of its _id, behind the
-//	length of all
+//	at its end, and the ones in between, behind their length; of a delete Old behind its
+//	length, where the place keeps images, and where it has a rule when the document was
+//	due; of a command Old behind its length, which is 0 for none; of what expired as a
+//	range the number of documents, and, behind the length of all, of each the type and
+//	the bytes of its _id, or the document where the place keeps images
 //
-// In version 1 of the encoding of effects each Doc is there, after its length, so
-// that an insert was in the log twice.
+// Version 2 of the encoding of effects has no flags, and Old only of updates. In
+// version 1 each Doc is there, after its length, so that an insert was in the log twice.
 type operations struct {
 	on        bool // they are recorded
 	replaces  bool // the next updates are replacements
@@ -83,10 +107,49 @@ type operations struct {
 	version byte
 }
 
-// place is the namespace of operations.
+// place is the namespace of operations, and what else they have in common.
 type place struct {
-	uuid UUID
-	ns   schema.Namespace
+	uuid  UUID
+	ns    schema.Namespace
+	flags placeFlags
+	rule  string // by which documents expire; "" for none
+}
+
+// placeFlags say what applies to the operations of a place.
+type placeFlags byte
+
+const (
+	placeImages placeFlags = 1 << iota // Operation.Images
+	placeSilent                        // Operation.Silent
+	placeRule                          // there is a rule
+)
+
+// append appends the encoding of a place.
+func (p *place) append(dst []byte) []byte {
+	dst = storage.AppendSized(append(dst, p.uuid[:]...), []byte(p.ns.DB))
+	dst = storage.AppendSized(dst, []byte(p.ns.Coll))
+	flags := p.flags
+	if p.rule != "" {
+		flags |= placeRule
+	}
+	if dst = append(dst, byte(flags)); p.rule != "" {
+		dst = storage.AppendSized(dst, []byte(p.rule))
+	}
+	return dst
+}
+
+// read reads a place from an effect of some version.
+func (p *place) read(r *storage.EncodingReader, version byte) {
+	copy(p.uuid[:], r.Bytes(uint64(len(p.uuid))))
+	p.ns = schema.Namespace{DB: string(r.Sized()), Coll: string(r.Sized())}
+	if version < 3 {
+		return
+	}
+	p.flags = placeFlags(r.Bytes(1)[0])
+	if p.flags&placeRule != 0 {
+		p.rule = string(r.Sized())
+	}
+	r.Bad = r.Bad || p.flags&^(placeImages|placeSilent|placeRule) != 0
 }
 
 // recorded is an operation in the form kept until the effect is encoded.
@@ -164,9 +227,8 @@ func (o *operations) append(dst []byte, u *storage.Unit) []byte {
 	}
 	dst = binary.AppendVarint(storage.AppendSized(dst, o.session.ID), o.session.Txn)
 	dst = binary.AppendUvarint(dst, uint64(len(o.at)))
-	for _, p := range o.at {
-		dst = storage.AppendSized(append(dst, p.uuid[:]...), []byte(p.ns.DB))
-		dst = storage.AppendSized(dst, []byte(p.ns.Coll))
+	for i := range o.at {
+		dst = o.at[i].append(dst)
 	}
 	values := u.Values()
 	for i := range o.all {
@@ -232,8 +294,7 @@ func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all
 	var at []place
 	for k := r.Uvarint(); k > 0 && !r.Bad; k-- {
 		var p place
-		copy(p.uuid[:], r.Bytes(uint64(len(p.uuid))))
-		p.ns = schema.Namespace{DB: string(r.Sized()), Coll: string(r.Sized())}
+		p.read(r, version)
 		at = append(at, p)
 	}
 	if r.Bad = r.Bad || count > uint64(len(r.Rest)); r.Bad {
@@ -266,8 +327,21 @@ func (o *Operation) parse(r *storage.EncodingReader, version byte, batch []byte,
 		r.Bad = true
 		return
 	}
-	o.Kind, o.Namespace, o.UUID = OperationKind(kind[0]), places[at].ns, places[at].uuid
+	p := &places[at]
+	o.Kind, o.Namespace, o.UUID, o.Rule = OperationKind(kind[0]), p.ns, p.uuid, p.rule
+	o.Images, o.Silent = p.flags&placeImages != 0, p.flags&placeSilent != 0
 	switch o.Kind {
+	case OpDelete:
+		if o.Images {
+			o.parseOld(r)
+		}
+		if o.Rule != "" {
+			o.Due = r.Varint()
+		}
+	case OpCommand:
+		if version > 2 {
+			o.parseOld(r)
+		}
 	case OpUpdate, OpReplace:
 		first, last, middle := r.Uvarint(), r.Uvarint(), r.Sized()
 		if size := uint64(len(o.Doc)); r.Bad || first > size || last > size-first {
@@ -281,21 +355,53 @@ func (o *Operation) parse(r *storage.EncodingReader, version byte, batch []byte,
 	}
 }
 
-// parseIDs reads the _ids of an OpExpired.
+// parseOld reads Old, which may be absent.
+func (o *Operation) parseOld(r *storage.EncodingReader) {
+	if old := r.Sized(); len(old) > 0 {
+		o.Old = old
+		r.Bad = r.Bad || !validDocument(o.Old)
+	}
+}
+
+// parseIDs reads the _ids of an OpExpired, or its documents.
 func (o *Operation) parseIDs(r *storage.EncodingReader) {
 	n, list := r.Uvarint(), r.Sized()
 	if r.Bad = r.Bad || n == 0 || n > uint64(len(list)); r.Bad {
 		return
 	}
 	o.IDs = make([]bson.Value, n)
+	if o.Images {
+		o.Docs = make([]bson.Doc, n)
+	}
 	for i := range o.IDs {
 		var ok bool
+		if o.Images {
+			if o.Docs[i], list, ok = cutDocument(list); !ok {
+				r.Bad = true
+				return
+			}
+			o.IDs[i] = o.Docs[i].Lookup("_id")
+			continue
+		}
 		if o.IDs[i], list, ok = bson.CutTyped(list); !ok || !validID(o.IDs[i]) {
 			r.Bad = true
 			return
 		}
 	}
 	r.Bad = len(list) > 0
+}
+
+// cutDocument reads a document off the front of a list.
+func cutDocument(list []byte) (d bson.Doc, rest []byte, ok bool) {
+	if len(list) < 4 {
+		return nil, nil, false
+	}
+	size := binary.LittleEndian.Uint32(list)
+	if uint64(size) > uint64(len(list)) {
+		return nil, nil, false
+	}
+	d = list[:size:size]
+	return d, list[size:], validDocument(d) && d.Has("_id")
 }
 
 // validID reports whether the bytes of an _id are valid.
@@ -362,11 +468,41 @@ func (u *Unit) SetReplacement(is bool) { u.e.ops.replaces = is }
 func (e *Effect) OperationCount() int { return e.ops.count }
 
 // placeOps returns the place of operations on the collection's documents.
-func (c *Collection) placeOps() place { return place{c.UUID, c.Namespace} }
+func (c *Collection) placeOps() place {
+	p := place{uuid: c.UUID, ns: c.Namespace}
+	if c.Settings != nil && c.Settings.PreAndPostImages {
+		p.flags = placeImages
+	}
+	return p
+}
+
+// placeOps is that of the collection, for the unit's writes.
+func (u *Unit) placeOps(c *Collection) place {
+	p := c.placeOps()
+	if u.Moving {
+		p.flags |= placeSilent
+	}
+	return p
+}
 
 // recordDelete records that a document was removed.
 func (u *Unit) recordDelete(c *Collection, old bson.Doc) {
-	u.e.ops.add(OpDelete, c.placeOps(), new(bson.Builder).Value("_id", old.Lookup("_id")).Finish(), noWrite)
+	p, ops := u.placeOps(c), &u.e.ops
+	if u.Expires != nil {
+		p.rule = u.Expires.Name()
+	}
+	ops.add(OpDelete, p, new(bson.Builder).Value("_id", old.Lookup("_id")).Finish(), noWrite)
+	if p.flags&placeImages != 0 {
+		ops.bytes = storage.AppendSized(ops.bytes, old)
+	}
+	if p.rule != "" {
+		due := u.Expires.Due(old)
+		if due == schema.Never {
+			due = 0
+		}
+		ops.bytes = binary.AppendVarint(ops.bytes, due)
+	}
+	ops.all[len(ops.all)-1].to = len(ops.bytes)
 }
 
 // recordRange records that the records of some windows were removed as a range, by
@@ -399,6 +535,11 @@ func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [win
 // command records a command on a collection; f appends its fields after {name:
 // collection}.
 func (t *change) command(coll *Collection, name string, f func(b *bson.Builder)) {
+	t.commandOver(coll, name, nil, f)
+}
+
+// commandOver is command, with what was there before.
+func (t *change) commandOver(coll *Collection, name string, old bson.Doc, f func(b *bson.Builder)) {
 	if !t.e.ops.on || coll.own() {
 		return
 	}
@@ -406,7 +547,23 @@ func (t *change) command(coll *Collection, name string, f func(b *bson.Builder))
 	if f != nil {
 		f(b)
 	}
-	t.e.ops.add(OpCommand, coll.placeOps(), b.Finish(), noWrite)
+	p := coll.placeOps()
+	if coll.IsView() || coll.IsTimeseries() {
+		p.flags |= placeSilent
+	}
+	t.e.ops.command(p, b.Finish(), old)
+}
+
+// dropsIndex records that an index is dropped.
+func (t *change) dropsIndex(coll *Collection, ix *Index) {
+	t.commandOver(coll, "dropIndexes", ix.Spec, func(b *bson.Builder) { b.String("index", ix.Name) })
+}
+
+// command records a command, and its o2, nil for none.
+func (o *operations) command(p place, doc, old bson.Doc) {
+	o.add(OpCommand, p, doc, noWrite)
+	o.bytes = storage.AppendSized(o.bytes, old)
+	o.all[len(o.all)-1].to = len(o.bytes)
 }
 
 // recordIndexes records commands that create indexes: one for each that is ready,
@@ -435,13 +592,23 @@ func (t *change) recordBuild(coll *Collection, name string, b *build) {
 // recordModification records commands for the options and indexes that have
 // changed.
 func (t *change) recordModification(was, is *Collection) {
-	if options := changed(was.Options, is.Options); len(options) > len(bson.Empty) {
-		t.command(is, "collMod", func(b *bson.Builder) { b.Fields(options) })
+	options := func() *bson.Builder {
+		b := new(bson.Builder).OpenDoc("collectionOptions").Binary("uuid", uuidSubtype, was.UUID[:])
+		return b.Fields(was.Options).Close()
+	}
+	if changes := changed(was.Options, is.Options); len(changes) > len(bson.Empty) {
+		t.commandOver(is, "collMod", options().Finish(), func(b *bson.Builder) { b.Fields(changes) })
 	}
 	for i, ix := range is.indexes {
-		if spec := changed(was.indexes[i].Spec, ix.Spec); len(spec) > len(bson.Empty) {
-			t.command(is, "collMod", func(b *bson.Builder) { b.OpenDoc("index").String("name", ix.Name).Fields(spec).Close() })
+		spec := changed(was.indexes[i].Spec, ix.Spec)
+		if len(spec) <= len(bson.Empty) {
+			continue
 		}
+		old := options().OpenDoc("indexOptions")
+		for name := range spec.All() {
+			old.Value(name, was.indexes[i].Spec.Lookup(name))
+		}
+		t.commandOver(is, "collMod", old.Close().Finish(), func(b *bson.Builder) { b.OpenDoc("index").String("name", ix.Name).Fields(spec).Close() })
 	}
 }
 

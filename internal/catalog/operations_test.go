@@ -255,11 +255,11 @@ c d.plain { startIndexBuild: "plain", indexBuildUUID: UUID("X"), indexes: [ { v:
 c d.plain { abortIndexBuild: "plain", indexBuildUUID: UUID("X"), indexes: [ { v: 2, unique: true, key: { z: 1 }, name: "z" } ] }
 Index build failed: X: Collection d.plain ( X ) :: caused by :: E11000 duplicate key error collection: d.plain index: z dup key: { z: null }
 # drop indexes
-c d.plain { dropIndexes: "plain", index: "x" }
-c d.plain { dropIndexes: "plain", index: "y" }
+c d.plain { dropIndexes: "plain", index: "x" } was { v: 2, key: { x: 1 }, name: "x" }
+c d.plain { dropIndexes: "plain", index: "y" } was { v: 2, key: { y: 1 }, name: "y" }
 # modify
-c d.windowed { collMod: "windowed", validationLevel: "moderate" }
-c d.windowed { collMod: "windowed", index: { name: "at", expireAfterSeconds: 11 } }
+c d.windowed { collMod: "windowed", validationLevel: "moderate" } was { collectionOptions: { uuid: UUID("X") } }
+c d.windowed { collMod: "windowed", index: { name: "at", expireAfterSeconds: 11 } } was { collectionOptions: { uuid: UUID("X") }, indexOptions: { expireAfterSeconds: 10 } }
 # drop all windows
 d expired d.windowed { reason: "at" } 2
 # drop buckets
@@ -270,5 +270,8 @@ c d.hiding { renameCollection: "d.hiding", to: "d.capped", stayTemp: false, drop
 c d.plain { drop: "plain" }
 # a collection of this member
 # drop database
+c d.capped { drop: "capped" }
+c d.series { drop: "series" }
+c d.windowed { drop: "windowed" }
 c d { dropDatabase: 1 }
 `

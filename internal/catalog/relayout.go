@@ -336,7 +336,7 @@ func (c *Catalog) RelayPart(ctx context.Context, coll *Collection, o Relay) (nex
 	x := relayer{c: c, coll: coll, o: o, at: c.evaluate(), begun: time.Now()}
 	x.size()
 	if c.lists(coll) {
-		x.list = new(idList)
+		x.list = coll.newList()
 	}
 	s := x.begin()
 	defer s.Close()
@@ -446,7 +446,7 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 	u.noteLeft(c, u.from, old)
 	u.noteListed(c, u.record, doc)
 	if u.e.ops.on {
-		u.e.ops.update(c.placeOps(), old, doc, u.stored)
+		u.e.ops.update(u.placeOps(c), old, doc, u.stored)
 	}
 	if u.keyRoom > maxKeptKeys {
 		u.Memory.Settle(u.u.Size() + 2*u.keyRoom)

@@ -16,6 +16,15 @@ type Rule struct {
 	Index *Index
 }
 
+// Name is the rule as change streams name it: that of its index, or "container" for
+// the rule by which a container of the Cosmos DB endpoint lets its items go.
+func (r *Rule) Name() string {
+	if r.Kind == schema.ByLastWrite {
+		return "container"
+	}
+	return r.Index.Name
+}
+
 // Rules are the expiry rules in force: those of ready TTL indexes, and the
 // collection's own. Indexes of special types make none. Callers must not change
 // the slice.
@@ -120,7 +129,9 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	held := u.scratch
 	u.scratch = scratches.Get().(*scratch)
 	if err = u.expiring(ctx, c, v); err == nil {
+		u.Expires = earliest(c.hiding, v)
 		err = u.remove(c, record, v)
+		u.Expires = nil
 	}
 	scratches.Put(u.scratch)
 	u.scratch = held
@@ -128,6 +139,16 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 		u.e.evicted++
 	}
 	return err == nil, err
+}
+
+// earliest returns the rule by which a document is due first.
+func earliest(rules []*Rule, doc bson.Doc) (first *Rule) {
+	for _, r := range rules {
+		if first == nil || r.Due(doc) < first.Due(doc) {
+			first = r
+		}
+	}
+	return first
 }
 
 // Evicted counts the expired documents that were removed since the start because a

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-
-	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // stepUps are the functions to call when this member has become writable.
@@ -90,7 +88,7 @@ func (c *Catalog) removeUnfinished(ctx context.Context, coll *Collection) error 
 	c.log.Info("removing indexes whose build did not finish", "collection", coll.Namespace.String(), "count", len(gone))
 	return c.change(ctx, only(coll.live), func(t *change) error {
 		for _, ix := range gone {
-			t.command(coll, "dropIndexes", func(b *bson.Builder) { b.String("index", ix.Name) })
+			t.dropsIndex(coll, ix)
 		}
 		return t.dropIndexes(coll, gone)
 	})

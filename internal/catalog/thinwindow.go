@@ -221,7 +221,7 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	var done Dropped
 	err := x.o.Permit.Unit(func() error {
 		return x.c.Run(ctx, storage.Buffered, func(u *Unit) error {
-			done = Dropped{}
+			done, u.Expires = Dropped{}, x.rule
 			_, err := u.LockRecords(ctx, x.coll, group, func(k RecordKey, doc bson.Doc) error {
 				if err := x.o.Permit.Check(u.inLatest(x.coll)); err != nil {
 					return err

@@ -119,7 +119,7 @@ func (u *Unit) InsertMeasurements(ctx context.Context, c *Collection, ms []times
 	}
 	u.docs += len(ms)
 	if u.e.ops.on {
-		at := place{c.UUID, c.live.current.Load().Namespace}
+		at := place{uuid: c.UUID, ns: c.live.current.Load().Namespace, flags: placeSilent}
 		for _, m := range ms {
 			u.e.ops.add(OpInsert, at, m.Doc, noWrite)
 		}

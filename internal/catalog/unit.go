@@ -59,7 +59,10 @@ type Unit struct {
 	// hidden or blocked ranges, or puts measurements into buckets. The creator of the unit sets them.
 	Guard  *Guard
 	Moving bool
-	reads  []pendingRead
+	// Expires is the rule by which the documents that the unit deletes have expired; nil
+	// for others. The creator of the unit sets it.
+	Expires *Rule
+	reads   []pendingRead
 	*scratch
 }
 

@@ -42,7 +42,7 @@ func (u *Unit) insertStamped(ctx context.Context, c *Collection, doc bson.Doc) e
 		return err
 	}
 	if u.e.ops.on {
-		u.e.ops.add(OpInsert, c.placeOps(), doc, u.stored)
+		u.e.ops.add(OpInsert, u.placeOps(c), doc, u.stored)
 	}
 	if c.layout.InOrder() {
 		return u.trim(c)
@@ -163,7 +163,7 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 	}
 	u.noteTouch(c, doc)
 	if u.e.ops.on {
-		u.e.ops.update(c.placeOps(), old, doc, u.stored)
+		u.e.ops.update(u.placeOps(c), old, doc, u.stored)
 	}
 	if err := u.finish(c, 0, int64(len(doc)-len(old)), u.third(c, doc)-u.third(c, old)); err != nil {
 		return err

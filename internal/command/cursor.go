@@ -22,6 +22,9 @@ type Cursor interface {
 // (its limit is reached): the reply then closes it at once.
 type Finite interface{ Exhausted() bool }
 
+// Invalidated is a tailable Cursor that may end: a change stream.
+type Invalidated interface{ Invalidated() bool }
+
 // Awaiter is a tailable Cursor that can wait for documents.
 type Awaiter interface {
 	// Await returns when Next may have something, or when ctx ends.

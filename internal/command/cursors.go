@@ -149,6 +149,9 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 	if f, ok := c.spec.Cursor.(Finite); ok && n == limit && n > 0 && c.stash == nil && f.Exhausted() {
 		done = !c.spec.Tailable
 	}
+	if e, ok := c.spec.Cursor.(Invalidated); ok && c.stash == nil && e.Invalidated() {
+		done = true
+	}
 	op.Stats.NReturned += n
 	return done, nil
 }

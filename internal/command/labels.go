@@ -3,6 +3,7 @@ package command
 import (
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -18,7 +19,50 @@ var mayRetry = map[mongoerr.Code]bool{
 const (
 	labelRetryableWrite    = "RetryableWriteError"
 	labelNoWritesPerformed = "NoWritesPerformed"
+	labelResumable         = "ResumableChangeStreamError"
+	labelNotResumable      = "NonResumableChangeStreamError"
 )
+
+// mayResume has the errors after which a driver resumes a change stream, besides those of
+// mayRetry: it may find what it needs at another member.
+var mayResume = map[mongoerr.Code]bool{
+	mongoerr.StaleConfig: true, mongoerr.Code(63): true, mongoerr.StaleEpoch: true, mongoerr.StaleDbVersion: true,
+	mongoerr.RetryChangeStream: true, mongoerr.FailedToSatisfyReadPreference: true,
+}
+
+// streams reports whether the operation opens a change stream, or reads one.
+func (op *Op) streams() bool {
+	if op.Command == nil {
+		return false
+	}
+	body := op.Body
+	if op.Command.Kind == KindGetMore {
+		_, id := body.First()
+		if body = op.Dispatcher.Cursors.opener(bson.ClampToInt64(id)); body == nil {
+			body = op.Stats.OriginatingCommand
+		}
+	}
+	list := body.Lookup("pipeline")
+	if list.Type != bson.TypeArray {
+		return false
+	}
+	_, first := list.Doc().First()
+	if first.Type != bson.TypeDocument {
+		return false
+	}
+	name, _ := first.Doc().First()
+	return name == "$changeStream"
+}
+
+// opener returns the command that opened a cursor; nil if there is no such cursor.
+func (cs *Cursors) opener(id int64) bson.Doc {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	if c := cs.mu.open[id]; c != nil {
+		return c.command
+	}
+	return nil
+}
 
 // stateChanges has the errors that tell a driver that a member's role has changed: they
 // carry topologyVersion. Those of a shutdown are not among them: it does not raise the
@@ -36,6 +80,12 @@ func (op *Op) labels(e *mongoerr.Error) []string {
 		return e.Labels
 	}
 	all := slices.DeleteFunc(slices.Clone(e.Labels), func(l string) bool { return l == labelRetryableWrite })
+	switch {
+	case e.Code == mongoerr.ChangeStreamHistoryLost || e.Code == mongoerr.ChangeStreamFatalError:
+		all = append(all, labelNotResumable)
+	case (mayRetry[e.Code] || mayResume[e.Code]) && op.streams():
+		all = append(all, labelResumable)
+	}
 	if op.Command == nil || !op.Generic.HasTxnNumber || op.Client.Internal || !mayRetry[e.Code] {
 		return all
 	}

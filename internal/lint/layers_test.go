@@ -21,7 +21,7 @@ var layers = [][]string{
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
-	{"oplog", "repl"},
+	{"oplog", "changestream", "repl"},
 	{"auth", "client", "command"},
 	{"shard", "account", "process", "access", "expire/forecast", "node", "expire"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},

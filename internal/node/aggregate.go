@@ -89,25 +89,27 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	a, err := n.parseAggregation(op, target, list, n.aggregateReading(&op.Args))
-	if n.Dispatcher.Member != nil && mongoerr.Is(err, 40573) { // what a standalone says
-		return mongoerr.New(mongoerr.CommandNotSupported, "The $changeStream stage is not supported")
-	}
-	if err != nil {
-		return err
-	}
-	cur, err := n.startAggregation(ctx, op, a)
 	if err != nil {
 		return err
 	}
 	cursor, _ := op.Args.Struct("cursor")
-	ns := op.NS
-	if op.Collection == "" {
-		ns = op.DB + ".$cmd.aggregate"
-	}
-	return command.WriteCursorReply(ctx, op, command.CursorSpec{
-		NS: ns, Cursor: cur, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch),
+	spec := command.CursorSpec{
+		NS: op.NS, BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch),
 		Collections: a.holds(), Doing: "PlanExecutor error during aggregation",
-	})
+	}
+	if op.Collection == "" {
+		spec.NS = op.DB + ".$cmd.aggregate"
+	}
+	if isChangeStream(list) {
+		spec.Tailable, spec.AwaitData = true, true
+		spec.Cursor, err = n.watch(ctx, op, a)
+	} else {
+		spec.Cursor, err = n.startAggregation(ctx, op, a)
+	}
+	if err != nil {
+		return err
+	}
+	return command.WriteCursorReply(ctx, op, spec)
 }
 
 // startAggregation runs a parsed pipeline for an operation.
@@ -174,6 +176,11 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 		collation = nil
 	}
 	given := len(list)
+	if isChangeStream(list) {
+		if err := checkWatchable(n.Catalog.Lookup(ns), ns); err != nil {
+			return nil, err
+		}
+	}
 	base, list, viewCollation, err := n.resolveView(ns, list)
 	if err != nil {
 		return nil, err
@@ -203,6 +210,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 			}
 		}
 	}
+	if isChangeStream(list) { // it reads the log, and not the collection, which need not exist
+		c = nil
+	}
 	if err := checkTimeseriesStage(c, list); err != nil {
 		return nil, err
 	}
@@ -221,7 +231,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
 	q.At = stateOf(op)
-	if base.Coll != "" {
+	if base.Coll != "" && !isChangeStream(list) {
 		if c, err = n.lookupAt(q.At, base, c); err != nil {
 			return nil, err
 		}
@@ -238,6 +248,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	out.pipeline, err = pipeline.Parse(list, &pipeline.Options{
 		Expr: s.expr, Match: s.match, Collator: s.collator, Collectionless: base.Coll == "", DB: base.DB,
 		NS: pipeline.Namespace{DB: ns.DB, Coll: ns.Coll}, Above: len(list) - given, Namespaces: &namespaces{n, s},
+		ChangeStreams: n.Dispatcher.Member != nil,
 	})
 	if err != nil {
 		return nil, err
@@ -246,7 +257,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 		n.used.pipeline(list)
 	}
 	out.pipeline = out.pipeline.Optimize()
-	out.run = &pipeline.Run{Env: s.env, World: &world{n, op, base, c, q}}
+	out.run = &pipeline.Run{Env: s.env, World: &world{n: n, op: op, ns: base, coll: c, query: q}}
 	if q.AllowDiskUse {
 		out.run.SpillDir = n.Exec.SpillDir
 	}

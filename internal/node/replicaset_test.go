@@ -125,6 +125,7 @@ var setMasks = []struct {
 }{
 	{regexp.MustCompile(`, \$clusterTime: \{ clusterTime: Timestamp\(\d+, \d+\), signature: \{ hash: BinData\(0, [0A]+={0,2}\), keyId: 0 \} \}, operationTime: Timestamp\(\d+, \d+\)`), ", TIMES"},
 	{regexp.MustCompile(`Timestamp\([1-9]\d*, \d+\)`), "Timestamp(...)"}, {regexp.MustCompile(`new Date\([1-9]\d*\)`), "new Date(...)"},
+	{regexp.MustCompile(`_data: "[0-9A-F]+"`), `_data: "..."`},
 	{regexp.MustCompile(`counter: \d+`), "counter: N"}, {regexp.MustCompile(`processId: ObjectId\('[0-9a-f]+'\)`), "processId: ..."},
 	{regexp.MustCompile(`replicaSetId: ObjectId\('[0-9a-f]+'\)`), "replicaSetId: ..."}, {regexp.MustCompile(`uptime: \d+`), "uptime: ..."},
 	{regexp.MustCompile(`pingMs: \d+`), "pingMs: ..."}, {regexp.MustCompile(`UUID\("[0-9a-f-]+"\)`), "UUID(...)"},

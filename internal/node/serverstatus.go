@@ -12,6 +12,7 @@ import (
 // empty.
 func (n *Node) registerStatus(s *command.Status) {
 	s.Metric("query", n.appendQueryMetrics)
+	s.Metric("changeStreams", n.appendChangeStreams)
 	s.Document("storageEngine", appendStorageEngine)
 	s.Document("transactions", n.appendTransactions)
 	s.Document("locks", func(*bson.Builder) {})

@@ -19,11 +19,15 @@ type world struct {
 	coll *catalog.Collection // nil if there is none
 	// query has how the pipeline reads: collation and limits.
 	query *query
+	// stream is the source of a change stream, once it is open.
+	stream *changeStream
 }
 
 // Source opens the stages that read the server's own state.
 func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipeline.Iterator, error) {
 	switch stage {
+	case "$changeStream":
+		return w.changeStreamOf(arg.Doc())
 	case "$indexStats":
 		return w.indexStats(arg.Doc())
 	case "$currentOp":

@@ -60,8 +60,15 @@ func (e *Entry) Len() int {
 	return len(e.operations)
 }
 
-// operation returns the operation that document i shows, and its number among the
-// operation's documents.
+// Operation returns the operation that document i shows, and the document's number among
+// those of the operation; nil for a noop.
+func (e *Entry) Operation(i int) (op *catalog.Operation, of int) {
+	if len(e.operations) == 0 {
+		return nil, 0
+	}
+	return e.operation(i)
+}
+
 func (e *Entry) operation(i int) (op *catalog.Operation, of int) {
 	if e.ends == nil {
 		return &e.operations[i], 0
@@ -147,9 +154,18 @@ func formCommand(b *bson.Builder, op *catalog.Operation) {
 	on := *op
 	on.Namespace.Coll = "$cmd"
 	head(b, "c", &on)
-	if name, v := op.Doc.First(); name != "create" || v.Type != bson.TypeString || op.Doc.Has("viewOn") || op.Doc.Has("timeseries") || op.Doc.Has("clusteredIndex") || op.Doc.Has("idIndex") {
-		b.Doc("o", op.Doc)
+	formBody(b, op.Doc)
+	if op.Old != nil {
+		b.Doc("o2", op.Old)
+	}
+}
+
+// formBody writes what the command is.
+func formBody(b *bson.Builder, doc bson.Doc) {
+	name, v := doc.First()
+	if name != "create" || v.Type != bson.TypeString || doc.Has("viewOn") || doc.Has("timeseries") || doc.Has("clusteredIndex") || doc.Has("idIndex") {
+		b.Doc("o", doc)
 		return
 	}
-	b.OpenDoc("o").Fields(op.Doc).OpenDoc("idIndex").Int32("v", 2).OpenDoc("key").Int32("_id", 1).Close().String("name", "_id_").Close().Close()
+	b.OpenDoc("o").Fields(doc).OpenDoc("idIndex").Int32("v", 2).OpenDoc("key").Int32("_id", 1).Close().String("name", "_id_").Close().Close()
 }

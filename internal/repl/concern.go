@@ -48,11 +48,16 @@ func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
 			done(err)
 			return nil
 		}
-		if g.wanted < t {
-			g.wanted, g.tells = t, true
-		}
+		g.want(t)
 	}
 	return g.wait(&Wait{met: func() bool { return g.applied.Time >= t }, done: done})
+}
+
+// want asks the primary, which may be this member, to advance to a time by a noop.
+func (g *Group) want(t Timestamp) {
+	if g.applied.Time < t && g.wanted < t {
+		g.wanted, g.tells = t, true
+	}
 }
 
 func (g *Group) wait(w *Wait) *Wait {

@@ -53,7 +53,10 @@ type Member struct {
 	replica *Replica
 	catalog *catalog.Catalog
 
-	kept KeptStates
+	kept    KeptStates
+	decoded decodedEntries
+	// followers are the change streams.
+	streams Streams
 	// replicated counts the operations of other members that this one has applied.
 	replicated struct{ inserted, updated, deleted, commands atomic.Int64 }
 	door       door
@@ -88,6 +91,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	}
 	m := &Member{o: o, clock: NewClock(o.Wall, DefaultMaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
+	m.streams.opened = make(chan struct{}, 1)
 	m.kept.m = m
 	m.kept.SetHistory(DefaultHistory)
 	m.o.Catalog.Committer, m.o.Catalog.Operations, m.o.Catalog.Oplog = m, true, oplogView{m}
@@ -98,7 +102,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	o.Network.Health, o.Network.Changed = m.Health, m.tell
 	m.net = NewNetwork(o.Network)
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
-		m.replica.changed = m.wake
+		m.replica.changed, m.replica.truncates = m.wake, m.warn
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
 			err = invalidConfig("The data in %s belong to the replica set %s, but the member was started for %s", o.Dir, c.Set, o.Set)
 		}
@@ -118,6 +122,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	m.work.Go(func() { m.lead(ctx) })
 	m.work.Go(func() { m.replaceLost(ctx) })
 	m.work.Go(func() { m.watchDisk(ctx) })
+	m.work.Go(func() { m.keepMoving(ctx) })
 	return m, nil
 }
 

@@ -63,9 +63,18 @@ func (v oplogView) Gone(key []byte) bool {
 
 // Walk implements catalog.Virtual.
 func (v oplogView) Walk(lower, upper []byte) (*storage.Iter, error) {
+	w, err := v.walk(bound(lower, 0), bound(upper, math.MaxUint64))
+	if err != nil {
+		return nil, err
+	}
+	return storage.IterOf(w), nil
+}
+
+// walk opens a walk of the documents whose times are from one on and below another one.
+func (v oplogView) walk(lower, upper uint64) (*oplogWalk, error) {
 	e, group := v.m.catalog.Engine(), v.m.store.opts.Group
 	last := e.Applied()
-	w := &oplogWalk{snapshot: e.NewSnapshot(), last: last, group: group, lower: bound(lower, 0), upper: bound(upper, math.MaxUint64)}
+	w := &oplogWalk{snapshot: e.NewSnapshot(), last: last, group: group, lower: lower, upper: upper}
 	var err error
 	if w.it, err = w.snapshot.NewIter(storage.IdentRaft, groupKey(group, keyEntry), entryKey(group, last+1)); err != nil {
 		w.snapshot.Close()
@@ -74,7 +83,7 @@ func (v oplogView) Walk(lower, upper []byte) (*storage.Iter, error) {
 	if w.it.First() {
 		w.first = indexOf(w.it.Key())
 	}
-	return storage.IterOf(w), nil
+	return w, nil
 }
 
 // bound returns the least time whose key is not below a key.
@@ -102,8 +111,9 @@ type oplogWalk struct {
 	lower       uint64
 	upper       uint64
 
-	entry oplog.Entry // the current entry; it shares the bytes of the iterator
-	i     int         // the current document of the entry
+	entry oplog.Entry // the current entry; unless own is set, it shares the bytes of the iterator
+	own   bool
+	i     int // the current document of the entry
 	valid bool
 	key   [8]byte
 	b     bson.Builder
@@ -140,16 +150,27 @@ func (w *oplogWalk) fail(err error) bool {
 // load makes the entry at the iterator the current one.
 func (w *oplogWalk) load() bool {
 	v, err := w.it.Value()
+	if err == nil {
+		err = w.decode(v)
+	}
 	if err != nil {
 		return w.fail(err)
+	}
+	return true
+}
+
+// decode makes a stored entry the current one.
+func (w *oplogWalk) decode(v []byte) error {
+	if w.own {
+		v = bytes.Clone(v)
 	}
 	e, term, ok, err := timed(v)
 	if err != nil {
-		return w.fail(err)
+		return err
 	}
 	w.entry = oplog.Entry{Time: uint64(e.time), Term: term}
 	if !ok || e.term != term { // it changes nothing (invariant own-term)
-		return true
+		return nil
 	}
 	switch e.kind {
 	case kindNoop:
@@ -159,17 +180,17 @@ func (w *oplogWalk) load() bool {
 	case kindConfig:
 		c, err := ParseConfig(bytes.Clone(e.payload))
 		if err != nil {
-			return w.fail(err)
+			return err
 		}
 		w.entry.Note = new(bson.Builder).String("msg", "Reconfig set").Int64("version", int64(c.Version)).Finish()
 	case kindEffect:
 		var all []catalog.Operation
 		if all, w.entry.Session, err = catalog.DecodeOperations(e.payload); err != nil {
-			return w.fail(err)
+			return err
 		}
 		w.entry.SetOperations(all)
 	}
-	return true
+	return nil
 }
 
 // at moves the walk to a document of the current entry, if that is within the

@@ -45,6 +45,8 @@ type Replica struct {
 	arrivals catalog.Notifier
 	// changed is called after the state's Changes has risen; nil for none.
 	changed func()
+	// truncates is called before the log is truncated up to a position; nil for none.
+	truncates func(upTo Position)
 }
 
 // State is the state of a member after its last round. Immutable.

@@ -65,6 +65,13 @@ func (m *Replica) trim() error {
 	if err != nil || index <= m.store.Base().Index {
 		return err
 	}
+	if m.truncates != nil {
+		upTo, err := position(m.store, index)
+		if err != nil {
+			return err
+		}
+		m.truncates(upTo)
+	}
 	return m.g.Truncate(index)
 }
 

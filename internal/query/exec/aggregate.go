@@ -15,17 +15,19 @@ import (
 
 // Aggregation is a running pipeline.
 type Aggregation struct {
-	cursor   *Cursor // what reads the collection, or nil
-	out      pipeline.Iterator
-	plain    bool             // the cursor does everything
-	sorts    bool             // a stage above it sorts
-	inner    bool             // its results are not the client's
-	async    *readahead.Input // what reads the cursor in a goroutine, or nil
-	run      *pipeline.Run
-	memory   memory.Account // of the pipeline, unless it is part of another
-	parkable bool           // no stage above the query pins the store
-	begun    bool
-	parked   bool
+	cursor *Cursor // what reads the collection, or nil
+	out    pipeline.Iterator
+	plain  bool // the cursor does everything
+	sorts  bool // a stage above it sorts
+	inner  bool // its results are not the client's
+	// unbounded says that results that are too large are split by who reads them.
+	unbounded bool
+	async     *readahead.Input // what reads the cursor in a goroutine, or nil
+	run       *pipeline.Run
+	memory    memory.Account // of the pipeline, unless it is part of another
+	parkable  bool           // no stage above the query pins the store
+	begun     bool
+	parked    bool
 	// counted says that the run's counters include those of an inner pipeline.
 	counted bool
 }
@@ -63,6 +65,7 @@ func (x *Executor) aggregate(ctx context.Context, c *catalog.Collection, q *Quer
 func (x *Executor) open(ctx context.Context, a *Aggregation, c *catalog.Collection, q *Query, p *pipeline.Pipeline) (err error) {
 	r, inner := a.run, a.inner
 	if p.HasSource() {
+		a.unbounded = p.SplitsEvents()
 		r.Env.Watch(ctx)
 		a.out, err = p.Open(nil, r)
 		return err
@@ -201,7 +204,7 @@ func (a *Aggregation) Next(ctx context.Context) (bson.Doc, error) {
 	a.begun = true
 	a.run.Env.Watch(ctx)
 	d, err := a.out.Next(ctx)
-	if len(d) > bson.MaxInternalSize && !a.inner {
+	if len(d) > bson.MaxInternalSize && !a.inner && !a.unbounded {
 		return nil, bson.SizeError(len(d), d)
 	}
 	return d, err

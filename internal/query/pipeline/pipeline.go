@@ -26,6 +26,9 @@ type Options struct {
 	NS Namespace
 	// Above is how many stages in front are not the user's but those of views.
 	Above int
+	// ChangeStreams says that there is a log, so that the pipeline may begin with
+	// $changeStream.
+	ChangeStreams bool
 	// Namespaces knows the other collections; nil takes all names as they are.
 	Namespaces Namespaces
 
@@ -97,13 +100,8 @@ func parseStages(list []bson.Value, o *Options) (*Pipeline, error) {
 	if err := p.checkMeta(); err != nil {
 		return nil, err
 	}
-	if len(p.Stages) > 0 {
-		if _, ok := p.Stages[0].(*ChangeStream); ok {
-			return nil, errChangeStream
-		}
-	}
 	p.flatten()
-	return p, nil
+	return p, p.checkChangeStream(o)
 }
 
 // reducing returns the options of an expression that mongod reduces while it parses, so

@@ -1,0 +1,199 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/repl"
+)
+
+// watcher is a change stream of a test: it keeps its position as a driver does.
+type watcher struct {
+	s     *testSet
+	name  string
+	db    string
+	coll  string // of getMore
+	id    int64
+	token bson.Doc
+	reply bson.Doc
+}
+
+// watch opens a stream; target is a collection in quotes, or 1.
+func (s *testSet) watch(name, db, target, options, rest string) *watcher {
+	w := &watcher{s: s, name: name, db: db, coll: strings.Trim(target, `"`)}
+	if target == "1" {
+		w.coll = "$cmd.aggregate"
+	}
+	w.reply = s.run(name, db, fmt.Sprintf(`{"aggregate":%s,"pipeline":[{"$changeStream":%s}%s],"cursor":{}}`, target, options, rest))
+	if w.reply.Lookup("ok").Double() == 1 {
+		w.took()
+	}
+	return w
+}
+
+// took reads id and token of the last reply, and returns its events.
+func (w *watcher) took() []bson.Doc {
+	w.s.t.Helper()
+	docs, id := batch(w.s.t, w.reply)
+	w.id = id
+	token := w.reply.Lookup("cursor").Doc().Lookup("postBatchResumeToken")
+	if token.Type != bson.TypeDocument {
+		w.s.t.Fatalf("no postBatchResumeToken: %s", w.reply)
+	}
+	w.token = token.Doc().Clone()
+	return docs
+}
+
+// more returns what the next batch has.
+func (w *watcher) more(ms int) []bson.Doc {
+	w.s.t.Helper()
+	w.reply = w.s.run(w.name, w.db, fmt.Sprintf(`{"getMore":{"$numberLong":"%d"},"collection":%q,"maxTimeMS":%d}`, w.id, w.coll, ms))
+	if w.reply.Lookup("ok").Double() != 1 {
+		return nil
+	}
+	return w.took()
+}
+
+// events waits for a number of events, and returns them in short: {operationType, key}.
+func (w *watcher) events(n int) string {
+	w.s.t.Helper()
+	var all []string
+	for len(all) < n {
+		docs := w.more(60_000)
+		if w.reply.Lookup("ok").Double() != 1 {
+			w.s.t.Fatalf("after %v: %s", all, w.reply)
+		}
+		for _, d := range docs {
+			all = append(all, short(d))
+		}
+		if w.id == 0 {
+			break
+		}
+	}
+	return strings.Join(all, " ")
+}
+
+func short(d bson.Doc) string {
+	kind := d.Lookup("operationType").Str()
+	if key := d.Lookup("documentKey"); key.Type == bson.TypeDocument {
+		kind += ":" + key.Doc().Lookup("_id").String()
+	}
+	return kind
+}
+
+func resume(option string, token bson.Doc) string {
+	return `{"` + option + `":` + string(token.AppendJSON(nil, bson.CanonicalJSON)) + `}`
+}
+
+// A stream tells of each write once and in order, wakes up for it, ends with the
+// collection, and goes on behind each of its tokens, as MongoDB's does.
+func TestChangeStream(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":0}]}`)
+	w := s.watch("a", "d", `"c"`, `{}`, ``)
+	if docs, _ := batch(t, w.reply); len(docs) != 0 || w.id == 0 {
+		t.Fatalf("a new stream: %s", w.reply)
+	}
+	opened := w.token
+	heard := make(chan string, 1)
+	go func() { heard <- w.events(1) }()
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":1}]}`)
+	if got := <-heard; got != "insert:1" {
+		t.Errorf("woken by %s", got)
+	}
+	afterInsert := w.token
+	s.run("a", "d", `{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"a":1}}},{"q":{"_id":1},"u":{"b":1}}]}`)
+	s.run("a", "e", `{"insert":"c","documents":[{"_id":1}]}`)
+	s.run("a", "d", `{"delete":"c","deletes":[{"q":{"_id":1},"limit":1}]}`)
+	s.run("a", "d", `{"drop":"c"}`)
+	const rest = "update:1 replace:1 delete:1 drop invalidate"
+	if got := w.events(5); got != rest || w.id != 0 {
+		t.Errorf("%s, cursor %d", got, w.id)
+	}
+	invalidate := w.token
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":2}]}`)
+	for _, c := range []struct {
+		what, options, want string
+		n                   int
+	}{
+		{"behind the first mark", resume("resumeAfter", opened), "insert:1 " + rest, 6},
+		{"behind the insert", resume("resumeAfter", afterInsert), rest, 5},
+		{"behind the invalidate", resume("startAfter", invalidate), "insert:2", 1},
+	} {
+		w := s.watch("a", "d", `"c"`, c.options, ``)
+		docs, _ := batch(t, w.reply)
+		got := ""
+		for _, d := range docs {
+			got += " " + short(d)
+		}
+		if got = strings.TrimSpace(got); got != c.want {
+			t.Errorf("%s: %s", c.what, got)
+		}
+	}
+	for _, c := range []struct {
+		what, target, options, rest string
+		code                        int32
+	}{
+		{"resumeAfter an invalidate", `"c"`, resume("resumeAfter", invalidate), ``, 260},
+		{"a token of another collection", `"other"`, resume("resumeAfter", afterInsert), ``, 280},
+		{"a stage that is not allowed", `"c"`, `{}`, `,{"$group":{"_id":1}}`, 20},
+		{"an _id that was changed", `"c"`, resume("resumeAfter", opened), `,{"$project":{"_id":0}}`, 280},
+		{"an unknown option", `"c"`, `{"x":1}`, ``, 40415},
+		{"a system collection", `"system.views"`, `{}`, ``, 73},
+	} {
+		w := s.watch("a", "d", c.target, c.options, c.rest)
+		if got := w.reply.Lookup("code"); got.Type != bson.TypeInt32 || got.Int32() != c.code {
+			t.Errorf("%s: %s", c.what, w.reply)
+		}
+		if c.code == 280 && !strings.Contains(w.reply.String(), "NonResumableChangeStreamError") {
+			t.Errorf("%s: no label: %s", c.what, w.reply)
+		}
+	}
+	if w := s.watch("a", "d", `1`, `{}`, `,{"$match":{"operationType":"insert"}},{"$project":{"operationType":1,"documentKey":1}}`); w.id != 0 {
+		s.run("a", "d", `{"delete":"c","deletes":[{"q":{},"limit":0}]}`)
+		s.run("a", "d", `{"insert":"c3","documents":[{"_id":3}]}`)
+		if got := w.events(1); got != "insert:3" {
+			t.Errorf("a filtered stream on the database: %s", got)
+		}
+	} else {
+		t.Error(w.reply)
+	}
+	all := s.watch("a", "admin", `1`, `{"allChangesForCluster":true}`, ``)
+	s.run("a", "e", `{"insert":"c","documents":[{"_id":4}]}`)
+	s.run("a", "e", `{"dropDatabase":1}`)
+	if got := all.events(3); got != "insert:4 drop dropDatabase" {
+		t.Errorf("the whole cluster: %s", got)
+	}
+}
+
+// A stream whose place was truncated from the log says so (286), whether it is resumed or
+// was open; one that is behind the truncation goes on.
+func TestLostHistory(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	old := s.watch("a", "d", `"c"`, `{}`, ``)
+	first := old.token
+	if err := s.members["a"].member.SetWindow(t.Context(), repl.Window{Bytes: 16 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	large := `{"_id":"` + strings.Repeat("x", 4000) + `"}`
+	before := s.members["a"].member.OldestEntry()
+	s.until("a truncation", func() bool {
+		s.run("a", "d", `{"insert":"c","documents":[`+large+`]}`)
+		s.run("a", "d", `{"delete":"c","deletes":[{"q":{},"limit":0}]}`)
+		return s.members["a"].member.OldestEntry() > before
+	})
+	again := s.watch("a", "d", `"c"`, resume("resumeAfter", first), ``)
+	old.more(10)
+	for _, reply := range []bson.Doc{again.reply, old.reply} {
+		if reply.Lookup("code").Type != bson.TypeInt32 || reply.Lookup("code").Int32() != 286 || !strings.Contains(reply.String(), "NonResumableChangeStreamError") {
+			t.Errorf("a place that is gone: %s", reply)
+		}
+	}
+	if w := s.watch("a", "d", `"c"`, `{}`, ``); w.id == 0 {
+		t.Errorf("a new stream: %s", w.reply)
+	}
+}
