@@ -3,6 +3,7 @@ package catalog
 import (
 	"bytes"
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -360,7 +361,7 @@ func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late
 			return nil, err
 		}
 		switch err := b.enter(u, coll, k, doc); {
-		case err == storage.ErrLockBusy:
+		case errors.Is(err, storage.ErrLockBusy):
 			late = append(late, k)
 		case err != nil:
 			return nil, err
@@ -369,8 +370,22 @@ func (b *build) enterLocked(u *Unit, coll *Collection, locked []RecordKey) (late
 	return late, it.Err()
 }
 
-// enterOne writes the entries of one record, waiting for its locks.
+// enterOne writes the entries of one record, waiting for its locks, also for those of
+// transactions.
 func (b *build) enterOne(k RecordKey) error {
+	for {
+		err := b.tryOne(k)
+		if !errors.Is(err, storage.ErrLockBusy) {
+			return err
+		}
+		if err := storage.WaitBusy(b.ctx, err); err != nil {
+			return err
+		}
+	}
+}
+
+// tryOne is enterOne that does not wait for a transaction's lock: ErrLockBusy.
+func (b *build) tryOne(k RecordKey) error {
 	u, coll, err := b.writer()
 	if err != nil {
 		return err

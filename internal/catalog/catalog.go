@@ -102,6 +102,7 @@ type Catalog struct {
 	stale         staleMarks
 	hints         windowHints
 
+	open   openTransactions
 	ddl    sync.Mutex // one DDL at a time
 	builds builds
 }

@@ -58,6 +58,9 @@ func (u *Unit) version(ctx context.Context, c *Collection, identity []byte) (v p
 		return v, false, nil
 	}
 	u.versionKey(c, identity)
+	if u.txn != nil {
+		return v, false, u.overtaken(c, identity)
+	}
 	if r := u.read(); r != nil {
 		return r.Version, !r.written, nil
 	}
@@ -68,6 +71,15 @@ func (u *Unit) version(ctx context.Context, c *Collection, identity []byte) (v p
 		}
 	}
 	return v, false, u.c.applied(ctx, u.key)
+}
+
+// overtaken reports, of a document that a transaction has just locked, that a later version
+// is pending, or was applied since the lock was taken. Error 112.
+func (u *Unit) overtaken(c *Collection, identity []byte) error {
+	if u.c.pending.Newest(u.key) != nil {
+		return storage.ErrConflict
+	}
+	return u.u.CheckConflict(storage.LockRecord, c.Ident, identity)
 }
 
 // applied waits until nothing is pending of a document that is locked.

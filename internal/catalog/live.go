@@ -18,6 +18,7 @@ type live struct {
 	gate    gate
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
+	forming atomic.Bool // see Collection.Forming
 	// learned is state of the executor that lives as long as the collection.
 	learned atomic.Value
 	counter *storage.Counter // nil if there are no records

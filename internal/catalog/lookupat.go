@@ -13,7 +13,7 @@ import (
 // store: now is what Lookup finds, or nil. It returns nil if there was none of
 // that name. Errors: 246 if the name was that of another collection, the
 // collection had other indexes or options, or its documents are not all in the store.
-func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s *storage.Snapshot) (*Collection, error) {
+func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s storage.Reader) (*Collection, error) {
 	if now != nil {
 		if err := now.readableAt(); err != nil {
 			return nil, err

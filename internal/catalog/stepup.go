@@ -25,6 +25,7 @@ func (c *Catalog) OnStepUp(f func(context.Context) error) {
 // removes what an earlier writer left: unfinished index builds and temporary
 // collections.
 func (c *Catalog) StepUp(ctx context.Context) error {
+	c.EndTransactions(false) // those that this member began when it was primary before
 	for _, coll := range c.all() {
 		if coll.Capped {
 			if err := coll.live.readSequence(c.engine, coll.Ident); err != nil {

@@ -131,7 +131,11 @@ func (w *sessionWalk) Value() ([]byte, error) {
 	}
 	w.b.Reset(nil).Doc("_id", s.Document()).Int64("txnNum", r.Txn)
 	w.b.OpenDoc("lastWriteOpTime").Timestamp("ts", r.Time).Int64("t", int64(r.Term)).Close()
-	return w.b.Date("lastWriteDate", r.Date).Finish(), nil
+	w.b.Date("lastWriteDate", r.Date)
+	if r.Commits() {
+		w.b.String("state", "committed")
+	}
+	return w.b.Finish(), nil
 }
 
 // Err implements storage.Walk.

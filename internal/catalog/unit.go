@@ -63,6 +63,7 @@ type Unit struct {
 	// for others. The creator of the unit sets it.
 	Expires *Rule
 	reads   []pendingRead
+	txn     *Transaction // whose draft it is, or nil
 	*scratch
 }
 
@@ -139,13 +140,16 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	first := !u.inside(c.live)
 	if first {
+		if u.txn != nil {
+			u.leaveGates() // it waits for a gate with its locks: no other gate may be held
+		}
 		if len(u.gates) == 0 {
 			u.e.own = c.own()
 			u.e.ops.on = u.c.operations && !u.e.own
 		} else if u.e.own != c.own() {
 			return nil, storage.ErrLockBusy // a unit is either for this member alone or replicated
 		}
-		if len(u.gates) == 0 && !u.u.HoldsLocks() {
+		if u.txn != nil || len(u.gates) == 0 && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
 				return nil, err
 			}
@@ -275,7 +279,7 @@ func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.V
 // reader returns where to read what a lock guards: the engine as long as the
 // unit cannot have written there, as that is cheaper.
 func (u *Unit) reader(fresh bool) storage.Reader {
-	if fresh {
+	if fresh && u.txn == nil {
 		return u.c.engine
 	}
 	return u.u
@@ -349,6 +353,9 @@ func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) e
 		}
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
+		}
+		if err := storage.WaitBusy(ctx, err); err != nil {
+			return err
 		}
 	}
 }

@@ -29,7 +29,13 @@ func (u *Unit) Insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 			return err
 		}
 	}
-	return u.insertStamped(ctx, c, u.Stamp(c, doc))
+	doc = u.Stamp(c, doc)
+	if u.txn != nil {
+		if err := u.txn.wrote(c, nil, doc); err != nil {
+			return err
+		}
+	}
+	return u.insertStamped(ctx, c, doc)
 }
 
 // insertStamped is Insert for a document that has its time of the last write; the unit
@@ -128,6 +134,11 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 		}
 	}
 	doc = u.Stamp(c, doc)
+	if u.txn != nil {
+		if err := u.txn.wrote(c, old, doc); err != nil {
+			return err
+		}
+	}
 	u.record = append(u.record[:0], u.resolve(key)...)
 	if c.leaves(u.record) || !c.layout.Stays(old, doc) {
 		return u.updateAway(ctx, c, old, doc)
@@ -177,6 +188,11 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 	c, err := u.enter(ctx, c)
 	if err != nil {
 		return err
+	}
+	if u.txn != nil {
+		if err := u.txn.wrote(c, old, nil); err != nil {
+			return err
+		}
 	}
 	return u.remove(c, key, old)
 }

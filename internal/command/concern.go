@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // ReadConcern says how durable the data that a command reads must be.
@@ -44,6 +45,15 @@ type WriteConcern struct {
 // the write commands then leave counts and errors out of their replies.
 func (w WriteConcern) Unacknowledged() bool {
 	return w.Given && w.W == 0 && w.Mode == "" && w.Tags == nil && !w.Journal
+}
+
+// Durability is what a commit waits for on this member's disk. A standalone is its own
+// majority, which means the journal.
+func (w WriteConcern) Durability() storage.Durability {
+	if w.Journal || w.Mode == repl.Majority {
+		return storage.Journaled
+	}
+	return storage.Buffered
 }
 
 var provenances = []string{
@@ -86,6 +96,9 @@ func (op *Op) readConcern() error {
 	if rc.AtClusterTime != 0 && rc.Level != "snapshot" {
 		return mongoerr.New(mongoerr.InvalidOptions, "readConcern atClusterTime is only allowed with readConcern level snapshot")
 	}
+	if rc.AtClusterTime != 0 && op.InTransaction() {
+		return mongoerr.New(mongoerr.InvalidOptions, "A transaction of a replica set reads the newest state: atClusterTime is not supported")
+	}
 	if err := op.supports(rc.Level); err != nil {
 		return mongoerr.New(mongoerr.InvalidOptions,
 			"Command %s does not support this readConcern. The current readConcern: %s :: caused by :: %s",
@@ -109,6 +122,11 @@ var errNoReadConcern = mongoerr.New(mongoerr.InvalidOptions, "read concern not s
 // supports returns an error if op's command does not support a read concern.
 func (op *Op) supports(level string) error {
 	switch c := op.Command; {
+	case op.Generic.HasStart:
+		if level == "available" || level == "linearizable" {
+			return mongoerr.New(mongoerr.InvalidOptions, "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a transaction")
+		}
+		return nil
 	case level == "" || level == "local":
 		return nil
 	case c.Flags&TakesReadConcern == 0:

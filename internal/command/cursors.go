@@ -60,6 +60,7 @@ type openCursor struct {
 	id          int64
 	spec        CursorSpec
 	session     *SessionID
+	txn         int64       // the number of the transaction in which it was opened; -1 for none
 	owner       [32]byte    // the digest of the user who opened it
 	needs       []auth.Need // of the opening command, and of a getMore
 	api         API
@@ -84,7 +85,7 @@ type openCursor struct {
 // newOpenCursor makes the cursor of an operation. Few cursors outlive their operation,
 // so it is a value; Cursors.keep makes an entry of it.
 func newOpenCursor(op *Op, s CursorSpec) openCursor {
-	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs, api: op.Generic.API}
+	c := openCursor{table: op.Dispatcher.Cursors, spec: s, created: op.Start, owner: op.Client.Owner(), needs: op.Needs, api: op.Generic.API, txn: op.transactionNumber()}
 	if op.Session != nil {
 		c.session = &op.Session.ID
 	}
@@ -325,6 +326,12 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 	case c.session != nil && *c.session != op.Session.ID:
 		return mongoerr.New(mongoerr.Code(50738), "Cannot run getMore on cursor %d, which was created in session %s, in session %s",
 			c.id, c.session, op.Session.ID)
+	case c.txn < 0 && op.InTransaction():
+		return mongoerr.New(mongoerr.Code(50739), "Cannot run getMore on cursor %d, which was not created in a transaction, in transaction %d", c.id, op.Generic.TxnNumber)
+	case c.txn >= 0 && !op.InTransaction():
+		return mongoerr.New(mongoerr.Code(50740), "Cannot run getMore on cursor %d, which was created in transaction %d, without a txnNumber", c.id, c.txn)
+	case c.txn != op.transactionNumber():
+		return mongoerr.New(mongoerr.Code(50741), "Cannot run getMore on cursor %d, which was created in transaction %d, in transaction %d", c.id, c.txn, op.Generic.TxnNumber)
 	case ns != c.spec.NS:
 		return mongoerr.New(mongoerr.Unauthorized, "Requested getMore on namespace '%s', but cursor belongs to a different namespace %s",
 			ns, c.spec.NS)
@@ -400,6 +407,17 @@ func (cs *Cursors) kill(c *openCursor) {
 	}
 	c.failure = errCursorKilled
 	c.pinned.kill(errCursorKilled)
+}
+
+// killTransaction kills the cursors of a session's transaction.
+func (cs *Cursors) killTransaction(s SessionID, txn int64) {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	for _, c := range cs.mu.open {
+		if c.txn == txn && c.session != nil && *c.session == s {
+			cs.kill(c)
+		}
+	}
 }
 
 // killSessions kills the cursors of the sessions that match, and counts them.

@@ -22,11 +22,13 @@ type Dispatcher struct {
 	Params   *Params
 	Cursors  *Cursors
 	Sessions *Sessions
-	Profiler *Profiler
-	Status   *Status
-	Clients  Clients
-	Metrics  Metrics
-	Top      Top
+	// Transactions counts multi-document transactions.
+	Transactions *Transactions
+	Profiler     *Profiler
+	Status       *Status
+	Clients      Clients
+	Metrics      Metrics
+	Top          Top
 	// Gate is what every command flagged Writes passes, and so do writers inside the
 	// server.
 	Gate Gate
@@ -72,6 +74,7 @@ func NewDispatcher(log *slog.Logger) *Dispatcher {
 	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log, ProcessID: bson.NewObjectID()}
 	d.Cursors = NewCursors(d.Params)
 	d.Sessions = NewSessions(d.Params)
+	d.Transactions = NewTransactions(d.Params)
 	d.Profiler = NewProfiler()
 	d.registerStatus()
 	return d

@@ -268,7 +268,7 @@ func (op *Op) inject() {
 	switch {
 	case f.labelled:
 		op.Reply.Strings("errorLabels", f.labels...)
-	case f.writeConcern != nil && op.Dispatcher.Member != nil:
+	case f.writeConcern != nil && op.Dispatcher.Member != nil && (!op.InTransaction() || op.endsTransaction()):
 		op.appendLabels(mongoerr.New(mongoerr.Code(bson.ClampToInt64(f.writeConcern.Lookup("code"))), ""))
 	}
 }

@@ -226,10 +226,36 @@ func (op *Op) transaction() error {
 	case g.HasAutocommit && op.Command.Flags&Transaction == 0:
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run '%s' in a multi-document transaction.", op.Command.Name)
 	case g.HasAutocommit:
-		return mongoerr.New(mongoerr.CommandNotSupported, "multi-document transactions are not supported")
+		return op.inTransaction()
 	case g.HasTxnNumber && op.Command.Flags&Retryable == 0:
 		return mongoerr.New(mongoerr.Code(50768), "txnNumber may only be provided for multi-document transactions and retryable write commands. "+
 			"autocommit:false was not provided, and %s is not a retryable write command.", op.Command.Name)
+	}
+	return nil
+}
+
+// inTransaction checks a statement of a transaction, or the command that ends one.
+//
+// Errors: 72, 115, 263.
+func (op *Op) inTransaction() error {
+	g := &op.Generic
+	switch {
+	case op.Dispatcher.Member == nil:
+		return mongoerr.New(mongoerr.CommandNotSupported, "multi-document transactions over the shards of a cluster are not supported")
+	case op.endsTransaction() && g.HasStart, op.Command.Name == "killCursors" && g.HasStart:
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run '%s' as the first operation of a transaction.", op.Command.Name)
+	case op.endsTransaction():
+		return nil
+	case op.DB == "config" || op.DB == "admin" || op.DB == localDB:
+		if op.Command.Kind != KindGetMore && op.Command.Name != "killCursors" && op.Command.Name != "bulkWrite" {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run command against the '%s' database in a transaction.", op.DB)
+		}
+	}
+	if !g.WriteConcern.IsMissing() {
+		return mongoerr.New(mongoerr.InvalidOptions, "writeConcern is not allowed within a multi-statement transaction")
+	}
+	if !g.ReadConcern.IsMissing() && !g.HasStart {
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot specify a readConcern for a statement that is not the first one of its transaction")
 	}
 	return nil
 }

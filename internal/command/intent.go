@@ -111,7 +111,7 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
-	if op.ReadConcern.Level == "snapshot" {
+	if op.ReadConcern.Level == "snapshot" && !op.InTransaction() {
 		if err := d.takeState(ctx, op); err != nil {
 			return err
 		}
@@ -123,14 +123,18 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 	}
 	err := d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op)
 	// A failed command may have written, so its write concern is reported, too.
-	if op.Command.Flags&TakesWriteConcern != 0 && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
+	if op.Command.Flags&TakesWriteConcern != 0 && (!op.InTransaction() || op.endsTransaction()) && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
 		d.awaitWrite(ctx, op)
 	}
 	return err
 }
 
-// handleOnce is handle; an op with a txnNumber first takes the session's turn.
+// handleOnce is handle; an op with a txnNumber first takes the session's turn, and a
+// statement of a transaction runs in it.
 func (d *Dispatcher) handleOnce(ctx context.Context, op *Op) error {
+	if op.InTransaction() {
+		return d.handleInTransaction(ctx, op)
+	}
 	if op.Generic.HasTxnNumber {
 		done, err := d.beginExecution(ctx, op)
 		if err != nil {

@@ -16,7 +16,15 @@ var mayRetry = map[mongoerr.Code]bool{
 	mongoerr.InterruptedDueToReplStateChange: true, mongoerr.NotPrimaryNoSecondaryOk: true, mongoerr.NotPrimaryOrSecondary: true,
 }
 
+// transient has the errors, besides those of mayRetry, after which a client may run the
+// whole transaction again. (Specification of transactions.)
+var transient = map[mongoerr.Code]bool{
+	mongoerr.WriteConflict: true, mongoerr.LockTimeout: true, mongoerr.SnapshotTooOld: true, mongoerr.SnapshotUnavailable: true,
+	mongoerr.StaleConfig: true, mongoerr.StaleDbVersion: true, mongoerr.NoSuchTransaction: true, mongoerr.PreparedTransactionInProgress: true,
+}
+
 const (
+	labelTransient         = "TransientTransactionError"
 	labelRetryableWrite    = "RetryableWriteError"
 	labelNoWritesPerformed = "NoWritesPerformed"
 	labelResumable         = "ResumableChangeStreamError"
@@ -86,6 +94,9 @@ func (op *Op) labels(e *mongoerr.Error) []string {
 	case (mayRetry[e.Code] || mayResume[e.Code]) && op.streams():
 		all = append(all, labelResumable)
 	}
+	if op.Command != nil && op.InTransaction() {
+		return op.transactionLabels(e, all)
+	}
 	if op.Command == nil || !op.Generic.HasTxnNumber || op.Client.Internal || !mayRetry[e.Code] {
 		return all
 	}
@@ -101,3 +112,16 @@ func (op *Op) appendLabels(e *mongoerr.Error) {
 
 // MayRetry reports whether a driver tries again after an error what it had numbered.
 func MayRetry(c mongoerr.Code) bool { return mayRetry[c] }
+
+// transactionLabels is labels for an error in a transaction, or of the command that ends
+// one.
+func (op *Op) transactionLabels(e *mongoerr.Error, all []string) []string {
+	all = slices.DeleteFunc(all, func(l string) bool { return l == labelTransient })
+	switch ends := op.endsTransaction(); {
+	case ends && mayRetry[e.Code]:
+		return append(all, labelRetryableWrite)
+	case transient[e.Code] && !(ends && op.unmet != nil), !ends && mayRetry[e.Code]:
+		return append(all, labelTransient)
+	}
+	return all
+}

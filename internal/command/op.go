@@ -41,6 +41,10 @@ type Op struct {
 	// Execution makes sure that the statements of a retryable write are executed once;
 	// nil for other operations.
 	Execution *catalog.Execution
+	// Transaction is the transaction of which op is a statement, else nil, and
+	// ExpiryTime the instant by which rules hide documents from it.
+	Transaction *catalog.Transaction
+	ExpiryTime  int64
 	// Needs are the privileges for it that the client was found to have; nil where
 	// access is not controlled.
 	Needs []auth.Need
@@ -68,6 +72,7 @@ type Op struct {
 	// statements says that the handler profiles its statements one by one, statement
 	// that this Op is one of them.
 	statements bool
+	failed     bool // its transaction is to be aborted, whatever the reply is
 	hangsUp    bool // the connection is closed without a reply, for a fail point
 	statement  *statement
 

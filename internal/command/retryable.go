@@ -14,9 +14,10 @@ import (
 // numbered is a session's state for its operations with a txnNumber. One of them runs at
 // a time: a retry waits until the first attempt has ended.
 type numbered struct {
-	begun  sync.Once
-	turn   chan struct{} // holds one value while an operation runs; made by begun
-	newest catalog.Newest
+	begun       sync.Once
+	turn        chan struct{} // holds one value while an operation runs; made by begun
+	newest      catalog.Newest
+	transaction transaction
 }
 
 // take waits for the session's turn. Errors: the cause of ctx's end.
@@ -27,6 +28,17 @@ func (n *numbered) take(ctx context.Context) error {
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
+	}
+}
+
+// tryTake takes the turn if no operation has it.
+func (n *numbered) tryTake() bool {
+	n.begun.Do(func() { n.turn = make(chan struct{}, 1) })
+	select {
+	case n.turn <- struct{}{}:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -57,6 +69,10 @@ func (d *Dispatcher) beginExecution(ctx context.Context, op *Op) (done func(), e
 		return nil, mongoerr.New(mongoerr.TransactionTooOld, "Retryable write with txnNumber %d is prohibited on session %s because a newer "+
 			"retryable write with txnNumber %d has already started on this session.", txn, se.ID, newest)
 	}
+	if tr := &se.transaction; tr.state != noTransaction && tr.number == txn {
+		return nil, mongoerr.New(mongoerr.ConflictingOperationInProgress, "Cannot run a retryable write with txnNumber %d, which is that of a transaction of the session", txn)
+	}
+	d.abortTransaction(se)
 	x, err := c.BeginExecution(&se.newest, id, txn)
 	if err != nil {
 		return nil, err

@@ -281,6 +281,9 @@ func (d *Dispatcher) EndSession(id SessionID) {
 	}
 	d.Sessions.mu.Unlock()
 	d.Cursors.killSessions(func(s SessionID) bool { return s == id })
+	if se != nil {
+		d.abandonTransaction(se)
+	}
 }
 
 // KillSessions ends the operations and cursors of the sessions that match, but not the
@@ -292,6 +295,11 @@ func (d *Dispatcher) KillSessions(except *Op, match func(SessionID) bool) {
 		}
 	}
 	d.Cursors.killSessions(match)
+	for _, se := range d.Sessions.All() {
+		if match(se.ID) && (except == nil || except.Session != se) {
+			d.abandonTransaction(se)
+		}
+	}
 }
 
 // reapSessions ends the sessions that were idle for SessionTimeout.

@@ -255,10 +255,14 @@ func (v *deleteVisit) removeSome(ctx context.Context) error {
 // errBatchFull ends a batch before its group is done.
 var errBatchFull = errors.New("the batch is full")
 
-// wait deletes one document that another unit had locked.
+// wait deletes one document that another unit had locked. What a transaction has locked is
+// left to the next pass: nobody waits for a transaction.
 func (v *deleteVisit) wait(ctx context.Context, k catalog.RecordKey) error {
 	return v.w.Do(ctx, func(u *catalog.Unit) error {
 		doc, err := u.LockRecord(ctx, v.c, k)
+		if storage.IsHeld(err) {
+			return nil
+		}
 		if err != nil || doc == nil {
 			return err
 		}

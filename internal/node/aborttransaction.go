@@ -7,13 +7,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-// abortTransaction ends a transaction without effect. A standalone has no
-// transactions, so there is never one to end.
+// abortTransaction ends a transaction without effect. (Manual: database command
+// abortTransaction.)
 func (n *Node) abortTransaction() *command.Command {
 	return &command.Command{
-		Name: "abortTransaction", Flags: command.AdminOnly | command.TakesWriteConcern | command.Transaction | command.APIv1,
+		Name: "abortTransaction", Flags: command.AdminOnly | command.Writes | command.TakesWriteConcern | command.Transaction | command.APIv1,
 		Fields: command.NewFields("abortTransaction", command.Object("recoveryToken")), Help: "Aborts a transaction",
-		Run: func(context.Context, *command.Op) error {
+		Run: func(_ context.Context, op *command.Op) error {
+			if op.InTransaction() {
+				return op.AbortTransaction()
+			}
 			return mongoerr.New(mongoerr.CommandFailed, "abortTransaction must be run within a transaction")
 		},
 	}

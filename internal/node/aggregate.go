@@ -64,6 +64,11 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
+	if op.Transaction != nil {
+		if err := transactionPipeline(op.Args.Array("pipeline")); err != nil {
+			return err
+		}
+	}
 	if op.Args.Bool("explain") {
 		if !op.Generic.WriteConcern.IsMissing() {
 			return mongoerr.New(mongoerr.FailedToParse, "Aggregation explain does not support the 'writeConcern' option")

@@ -77,7 +77,7 @@ func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection,
 		}
 		return outcomes, nil
 	}
-	if err := fails(ctx, err); err != nil {
+	if err := fails(ctx, b.op, err); err != nil {
 		return nil, err
 	}
 	if endsBatch(false, err) {
@@ -88,7 +88,7 @@ func (b *bulk) insertTogether(ctx context.Context, i int, c *catalog.Collection,
 		one := b.w.InsertMeasurements(ctx, c, ms[k:k+1])
 		if one == nil {
 			b.try.did(retryable.Inserted, i+places[k], nil)
-		} else if err := fails(ctx, one); err != nil {
+		} else if err := fails(ctx, b.op, one); err != nil {
 			return nil, err
 		}
 		if outcomes[places[k]] = one; one != nil && endsBatch(ordered, one) {

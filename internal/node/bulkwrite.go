@@ -138,7 +138,7 @@ func (b *bulk) runAll(ctx context.Context, list []bulkStatement, ordered bool) e
 		if n == 0 {
 			n = 1
 			if err := b.run(ctx, i, &list[i]); err != nil {
-				if err := fails(ctx, err); err != nil {
+				if err := fails(ctx, b.op, err); err != nil {
 					return err
 				}
 				failed = true
@@ -160,8 +160,11 @@ func (b *bulk) namespaces() error {
 		if ns.Validate() != nil {
 			return mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified for bulkWrite: '%s'", a.Str("ns"))
 		}
+		if b.op.Transaction != nil && (ns.DB == "admin" || ns.DB == "config" || ns.DB == "local") {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run command against the '%s' database in a transaction.", ns.DB)
+		}
 		space := &bulkSpace{
-			command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher},
+			command.Op{DB: ns.DB, NS: ns.String(), Collection: ns.Coll, Client: b.op.Client, Dispatcher: b.op.Dispatcher, Transaction: b.op.Transaction, ExpiryTime: b.op.ExpiryTime},
 			a.Value("collectionUUID"),
 		}
 		space.EndWith(b.op)
@@ -388,6 +391,7 @@ func (b *bulk) item(d *bson.Builder) {
 
 func (b *bulk) fail(i int, kind string, err error) {
 	e := mongoerr.From(err)
+	b.op.FailTransaction()
 	b.errors++
 	d := new(bson.Builder).Double("ok", 0).Int("idx", int64(i)).Int32("code", int32(e.Code))
 	if e.Info != nil {

@@ -90,7 +90,17 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 		}
 	}
 	if c := n.Catalog.Lookup(ns); c != nil {
+		if op.Transaction != nil {
+			return mongoerr.New(mongoerr.NamespaceExists, "ns: %s already exists with options: %s", ns, c.Options)
+		}
 		return checkSame(c, o)
+	}
+	if op.Transaction != nil {
+		if o.ViewOn != "" || o.Timeseries != nil {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot create a view or a time-series collection in a multi-document transaction: %s", ns)
+		}
+		_, err = op.Transaction.Create(ctx, ns, o.Doc())
+		return err
 	}
 	_, err = n.Catalog.Create(ctx, ns, o.Doc())
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {

@@ -58,9 +58,11 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	}
 	created := c == nil
 	if created {
-		if err := n.createForIndexes(ctx, ns, specs); err != nil {
+		if err := n.createForIndexes(ctx, op, ns, specs); err != nil {
 			return err
 		}
+	} else if op.Transaction != nil && !op.Transaction.Created(c) {
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot create new indexes on existing collection %s in a multi-document transaction.", ns)
 	}
 	op.ReportProgress(func() (command.Progress, bool) { return n.buildProgress(ns) })
 	before, after, err := n.Catalog.CreateIndexes(ctx, ns, specs)
@@ -117,7 +119,7 @@ func parseIndexSpecs(ns schema.Namespace, op *command.Op) ([]bson.Doc, error) {
 }
 
 // createForIndexes creates the collection for new indexes.
-func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) error {
+func (n *Node) createForIndexes(ctx context.Context, op *command.Op, ns schema.Namespace, specs []bson.Doc) error {
 	if err := ns.ValidateCreate(); err != nil {
 		return err
 	}
@@ -125,6 +127,10 @@ func (n *Node) createForIndexes(ctx context.Context, ns schema.Namespace, specs 
 		if spec.Has("clustered") {
 			return mongoerr.New(mongoerr.Code(6100900), "Cannot implicitly create a new collection with createIndex 'clustered' option")
 		}
+	}
+	if op.Transaction != nil {
+		_, err := op.Transaction.Create(ctx, ns, nil)
+		return err
 	}
 	_, err := n.Catalog.Create(ctx, ns, nil)
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {

@@ -87,7 +87,7 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 			try.deleted(i, out)
 			continue
 		}
-		if err := fails(ctx, err); err != nil {
+		if err := fails(ctx, op, err); err != nil {
 			return err
 		}
 		errs.add(i, err)

@@ -76,7 +76,7 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 			inserted++
 			continue
 		}
-		if err := fails(ctx, err); err != nil {
+		if err := fails(ctx, op, err); err != nil {
 			return err
 		}
 		errs.add(i, err)

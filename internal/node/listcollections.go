@@ -24,7 +24,7 @@ var listCollectionsFields = command.NewFields("listCollections",
 // listCollections.)
 func (n *Node) listCollections() *command.Command {
 	return &command.Command{
-		Name: "listCollections", Fields: listCollectionsFields, Flags: command.ChecksDatabase | command.Transaction | command.APIv1,
+		Name: "listCollections", Fields: listCollectionsFields, Flags: command.ChecksDatabase | command.APIv1,
 		Help: "list collections for this db",
 		Run:  n.runListCollections,
 	}
@@ -38,6 +38,9 @@ func (n *Node) runListCollections(ctx context.Context, op *command.Op) error {
 	nameOnly, authorized := op.Args.Bool("nameOnly"), op.Args.Bool("authorizedCollections")
 	var docs []bson.Doc
 	for _, c := range n.Catalog.Collections(op.DB) {
+		if c.Forming() {
+			continue
+		}
 		for _, d := range listedCollection(c, nameOnly) {
 			if authorized && !access.Sees(op, op.DB, d.Lookup("name").Str()) {
 				continue

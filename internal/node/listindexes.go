@@ -25,7 +25,7 @@ var (
 // specifications. (Manual: database command listIndexes.)
 func (n *Node) listIndexes() *command.Command {
 	return &command.Command{
-		Name: "listIndexes", Fields: listIndexesFields, Flags: command.ChecksDatabase | command.Transaction | command.APIv1,
+		Name: "listIndexes", Fields: listIndexesFields, Flags: command.ChecksDatabase | command.APIv1,
 		Help: "list indexes for a collection",
 		Run:  n.runListIndexes,
 	}
@@ -37,6 +37,9 @@ func (n *Node) runListIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.InvalidOptions, "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set to true")
 	}
 	c, err := n.existing(op, "ns does not exist: "+op.NS)
+	if err == nil && c.Forming() {
+		err = mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist: %s", op.NS)
+	}
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 		if err == nil {
 			continue
 		}
-		if err := fails(ctx, err); err != nil {
+		if err := fails(ctx, op, err); err != nil {
 			return err
 		}
 		errs.add(i, err)

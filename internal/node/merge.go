@@ -51,7 +51,7 @@ func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (
 	for _, path := range m.On {
 		t.on = append(t.on, strings.Split(path, "."))
 	}
-	t.writer = w.n.Exec.NewWriter(durability(w.op))
+	t.writer = w.n.Exec.NewWriter(w.op.WriteConcern.Durability())
 	t.use(ctx, w.n.Catalog.Lookup(t.ns))
 	return t, nil
 }

@@ -95,7 +95,7 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipelin
 		t.c = t.w.n.Catalog.Lookup(t.tmp)
 	}
 	t.check = t.w.n.validator(ctx, t.c, t.w.bypass())
-	t.writer = t.w.n.Exec.NewWriter(durability(t.w.op))
+	t.writer = t.w.n.Exec.NewWriter(t.w.op.WriteConcern.Durability())
 	if t.c.IsTimeseries() {
 		t.batch = &measurementBatch{w: t.writer, c: t.c}
 	}

@@ -19,6 +19,8 @@ var (
 	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers", "$listClusterCatalog"}
 	// writingStages end a pipeline by writing its documents.
 	writingStages = []string{"$out", "$merge"}
+	// notInTransactions are the stages that a transaction refuses.
+	notInTransactions = []string{"$out", "$merge", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$planCacheStats", "$changeStream"}
 )
 
 // eachStage calls f with the name and the specification of every stage of a
@@ -69,6 +71,16 @@ func StrictPipeline(list []bson.Value) error {
 			if it.Key != "count" {
 				return mongoerr.New(mongoerr.APIStrictError, "only the 'count' option to $collStats is supported in API Version 1")
 			}
+		}
+		return nil
+	})
+}
+
+// transactionPipeline refuses the stages that may not be in a transaction: 263.
+func transactionPipeline(list []bson.Value) error {
+	return eachStage(list, func(name string, _ bson.Value) error {
+		if slices.Contains(notInTransactions, name) {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Stage not supported inside of a multi-document transaction: %s", name)
 		}
 		return nil
 	})

@@ -151,6 +151,9 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 // stateOf returns the state of the store that an operation reads; nil for the newest
 // one.
 func stateOf(op *command.Op) *exec.StoreState {
+	if op.Transaction != nil {
+		return &exec.StoreState{Snapshot: op.Transaction.State(), ExpiryTime: op.ExpiryTime, Serial: true, New: op.Transaction.Created}
+	}
 	if op.State == nil {
 		return nil
 	}
@@ -159,7 +162,7 @@ func stateOf(op *command.Op) *exec.StoreState {
 
 // lookupAt calls catalog.LookupAt for a state; now is what the catalog has, or nil.
 func (n *Node) lookupAt(s *exec.StoreState, ns schema.Namespace, c *catalog.Collection) (*catalog.Collection, error) {
-	if s == nil {
+	if s == nil || c != nil && s.New != nil && s.New(c) {
 		return c, nil
 	}
 	return n.Catalog.LookupAt(ns, c, s.Snapshot)

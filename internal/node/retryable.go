@@ -167,11 +167,12 @@ func otherBefore(code mongoerr.Code, name string, run *retryable.Run) error {
 }
 
 // endsAttempt reports whether a statement's error ends the whole command: the operation was
-// interrupted, or this member is no longer primary, and the client tries again elsewhere.
+// interrupted, or this member is no longer primary, and the client tries again elsewhere; or
+// another write has overtaken the transaction.
 func endsAttempt(err error) bool {
 	switch mongoerr.From(err).Code {
 	case mongoerr.NotWritablePrimary, mongoerr.NotPrimaryNoSecondaryOk, mongoerr.NotPrimaryOrSecondary, mongoerr.PrimarySteppedDown,
-		mongoerr.InterruptedDueToReplStateChange, mongoerr.InterruptedAtShutdown, mongoerr.ShutdownInProgress:
+		mongoerr.InterruptedDueToReplStateChange, mongoerr.InterruptedAtShutdown, mongoerr.ShutdownInProgress, mongoerr.WriteConflict:
 		return true
 	}
 	return false
@@ -184,8 +185,9 @@ func endsBatch(ordered bool, err error) bool {
 }
 
 // fails returns the error that ends a command of which a statement has failed; nil
-// if it belongs to the statements' errors.
-func fails(ctx context.Context, err error) error {
+// if it belongs to the statements' errors. A transaction is aborted by either.
+func fails(ctx context.Context, op *command.Op, err error) error {
+	op.FailTransaction()
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

@@ -29,8 +29,7 @@ func appendStorageEngine(b *bson.Builder) {
 		Bool("readOnly", false).Bool("persistent", true).Bool("backupCursorOpen", false)
 }
 
-// appendTransactions counts retryable writes, and the transactions of a server that takes
-// none.
+// appendTransactions counts retryable writes and transactions.
 func (n *Node) appendTransactions(b *bson.Builder) {
 	m, writes := &n.Dispatcher.Metrics, int64(0)
 	if n.Catalog != nil {
@@ -38,12 +37,7 @@ func (n *Node) appendTransactions(b *bson.Builder) {
 	}
 	b.Int64("retriedCommandsCount", m.RetriedCommands.Load()).Int64("retriedStatementsCount", m.RetriedStatements.Load()).
 		Int64("transactionsCollectionWriteCount", writes)
-	for _, name := range []string{
-		"currentActive", "currentInactive", "currentOpen", "totalAborted", "totalCommitted", "totalStarted", "totalPrepared",
-		"totalPreparedThenCommitted", "totalPreparedThenAborted", "currentPrepared",
-	} {
-		b.Int64(name, 0)
-	}
+	n.Dispatcher.Transactions.AppendStatus(b)
 }
 
 func (n *Node) appendFCV(b *bson.Builder) {

@@ -63,9 +63,7 @@ var writings = sync.Pool{New: func() any { return new(writing) }}
 func (n *Node) newWriting(op *command.Op) (*writing, *exec.Writer) {
 	m := writings.Get().(*writing)
 	op.Memory = m
-	m.writer.Begin(n.Exec, durability(op))
-	m.writer.Execution = op.Execution
-	m.writer.SetGuard(n.guard(op))
+	n.beginWriter(&m.writer, op)
 	return m, &m.writer
 }
 

@@ -104,7 +104,7 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 		if err == nil {
 			continue
 		}
-		if err := fails(ctx, err); err != nil {
+		if err := fails(ctx, op, err); err != nil {
 			return err
 		}
 		errs.add(i, err)

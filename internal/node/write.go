@@ -10,7 +10,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/schema"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // maxErrorBytes bounds the write errors of one reply; further ones keep their
@@ -35,8 +34,14 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	if c != nil && c.Virtual() != nil {
 		return nil, mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s", ns)
 	}
+	if err := writableInTransaction(op, c, ns); err != nil {
+		return nil, err
+	}
 	if c != nil || !create {
 		return c, nil
+	}
+	if op.Transaction != nil {
+		return op.Transaction.Create(ctx, ns, nil)
 	}
 	c, err = n.Catalog.Create(ctx, ns, nil)
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {
@@ -45,21 +50,36 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	return c, err
 }
 
-// durability returns the durability for a write concern. A standalone is its
-// own majority, which means the journal.
-func durability(op *command.Op) storage.Durability {
-	if op.WriteConcern.Journal || op.WriteConcern.Mode == "majority" {
-		return storage.Journaled
+// writableInTransaction refuses writes that a transaction may not make: 263.
+func writableInTransaction(op *command.Op, c *catalog.Collection, ns schema.Namespace) error {
+	switch {
+	case op.Transaction == nil || c == nil:
+	case c.IsTimeseries():
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot insert into a time-series collection in a multi-document transaction: %s", ns)
+	case c.Capped:
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Collection '%s' is a capped collection. Writes in transactions are not allowed on capped collections.", ns)
+	case ns.IsSystem():
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot write to system collection %s within a transaction.", ns)
 	}
-	return storage.Buffered
+	return nil
 }
 
 // newWriter returns a writer for op.
 func (n *Node) newWriter(op *command.Op) *exec.Writer {
-	w := n.Exec.NewWriter(durability(op))
-	w.Execution = op.Execution
-	w.SetGuard(n.guard(op))
+	w := new(exec.Writer)
+	n.beginWriter(w, op)
 	return w
+}
+
+// beginWriter begins a writer for op.
+func (n *Node) beginWriter(w *exec.Writer, op *command.Op) {
+	if op.Transaction != nil {
+		w.BeginIn(n.Exec, op.Transaction)
+	} else {
+		w.Begin(n.Exec, op.WriteConcern.Durability())
+		w.Execution = op.Execution
+	}
+	w.SetGuard(n.guard(op))
 }
 
 // checker refuses documents that fail a collection's validator; old is nil for

@@ -23,8 +23,10 @@ type Entry struct {
 
 	operations []catalog.Operation
 	// ends are, of each operation, how many documents there are up to its last one; nil
-	// where each has one.
-	ends []int
+	// where each has one. Of a transaction they are, of each document, how many operations
+	// there are up to its last one.
+	ends        []int
+	transaction bool
 }
 
 // Note returns the text of a noop that the server itself writes.
@@ -33,6 +35,10 @@ func Note(message string) bson.Doc { return new(bson.Builder).String("msg", mess
 // SetOperations sets the operations of a write.
 func (e *Entry) SetOperations(all []catalog.Operation) {
 	e.operations, e.ends = all, nil
+	if e.transaction = e.Session.ID != nil && len(all) > 0 && all[0].Statement < 0; e.transaction {
+		e.setParts()
+		return
+	}
 	for i := range all {
 		if all[i].Kind == catalog.OpExpired {
 			e.setEnds()
@@ -49,11 +55,34 @@ func (e *Entry) setEnds() {
 	}
 }
 
+// maxApplyOps bounds the operations in one document of a transaction, in bytes: the rest are
+// in further ones.
+const maxApplyOps = 12 << 20
+
+// setParts divides the operations of a transaction among its documents.
+func (e *Entry) setParts() {
+	size := 0
+	for i := range e.operations {
+		op := &e.operations[i]
+		n := len(op.Doc) + len(op.Old)
+		if size > 0 && size+n > maxApplyOps {
+			e.ends, size = append(e.ends, i), 0
+		}
+		size += n
+	}
+	e.ends = append(e.ends, len(e.operations))
+}
+
+// Transaction reports whether the entry is a transaction: all its operations have its time.
+func (e *Entry) Transaction() bool { return e.transaction }
+
 // Len returns the number of documents.
 func (e *Entry) Len() int {
 	switch {
 	case len(e.operations) == 0 && e.Note != nil:
 		return 1
+	case e.transaction:
+		return len(e.ends)
 	case e.ends != nil:
 		return e.ends[len(e.ends)-1]
 	}
@@ -86,6 +115,9 @@ func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
 		b.String("op", "n").String("ns", "").Doc("o", e.Note)
 		return e.end(b, i)
 	}
+	if e.transaction {
+		return e.applyOps(b, i)
+	}
 	op, of := e.operation(i)
 	session := e.Session.ID != nil && op.Statement >= 0
 	if session {
@@ -99,6 +131,33 @@ func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
 	if session {
 		b.Int32("stmtId", op.Statement)
 	}
+	return e.end(b, i)
+}
+
+// applyOps writes a document of a transaction: {op: "c", ns: "admin.$cmd", o: {applyOps:
+// […]}}. All but the last are partial, and the last one has the number of operations where
+// there are several.
+func (e *Entry) applyOps(b *bson.Builder, i int) bson.Doc {
+	from := 0
+	if i > 0 {
+		from = e.ends[i-1]
+	}
+	b.Doc("lsid", e.Session.ID).Int64("txnNumber", e.Session.Txn).String("op", "c").String("ns", "admin.$cmd")
+	b.OpenDoc("o").OpenArray("applyOps")
+	for k := from; k < e.ends[i]; k++ {
+		b.OpenDoc(bson.Index(k - from))
+		op := &e.operations[k]
+		forms[op.Kind](b, op)
+		b.Close()
+	}
+	b.Close()
+	switch last := i == len(e.ends)-1; {
+	case !last:
+		b.Bool("partialTxn", true)
+	case i > 0:
+		b.Int64("count", int64(len(e.operations)))
+	}
+	b.Close()
 	return e.end(b, i)
 }
 

@@ -54,7 +54,7 @@ type keptState struct {
 // StateAt is one reader's reference to a state of the store. It must be closed.
 type StateAt struct {
 	Time     Timestamp // the cluster time of the state
-	Snapshot *storage.Snapshot
+	Snapshot storage.State
 	taken    time.Time
 	kept     *KeptStates
 }

@@ -129,6 +129,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 // Stop ends the member and closes its data. By then the catalog is not in use, and
 // everything that Quiesce stops has ended.
 func (m *Member) Stop() error {
+	m.catalog.EndTransactions(true)
 	err := m.catalog.Close()
 	m.stop()
 	m.work.Wait()
@@ -294,6 +295,7 @@ func (f effects) Close() error {
 		f.m.resume = f.m.o.Quiesce()
 	}
 	f.m.catalog.EndBuilds()
+	f.m.catalog.EndTransactions(true)
 	f.m.kept.drop()
 	return nil
 }

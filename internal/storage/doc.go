@@ -40,7 +40,10 @@
 //   - wal-closed: a log file that Pebble has closed is durable, so only the
 //     newest can be dirty.
 //   - lock-order: a unit waits for a lock only if it is above all that it
-//     holds; so units never deadlock.
+//     holds; so units never deadlock. Nobody waits for a fixed unit inside a gate
+//     or with a lock, and a fixed unit waits for no lock.
+//   - first-committer: a fixed unit takes no lock under which another unit has
+//     committed since its state was taken (fixed.go).
 //
 // Start reading at engine.go, then unit.go.
 package storage

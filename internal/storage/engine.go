@@ -84,6 +84,7 @@ type Engine struct {
 	lock          *pebble.Lock
 	health        io.Closer
 	locks         *lockTable
+	recent        recent
 	journal       *journal
 	control       *control
 	space         *space

@@ -75,6 +75,7 @@ const (
 	lockTaken lockResult = iota // newly taken
 	lockOwned                   // the unit had it already
 	lockHeld                    // another unit has it
+	lockFixed                   // a fixed unit has it
 )
 
 // try takes the lock if it is free. Never barges: a lock with a queue has an
@@ -90,6 +91,9 @@ func (s *lockShard) tryLocked(u *Unit, id lockID) lockResult {
 	if h := s.held[id]; h != nil {
 		if h.owner == u {
 			return lockOwned
+		}
+		if h.owner.fixed {
+			return lockFixed
 		}
 		return lockHeld
 	}
@@ -108,7 +112,7 @@ func (s *lockShard) tryLocked(u *Unit, id lockID) lockResult {
 func (t *lockTable) wait(ctx context.Context, u *Unit, id lockID) error {
 	s := t.shard(id)
 	s.mu.Lock()
-	if s.tryLocked(u, id) != lockHeld {
+	if r := s.tryLocked(u, id); r != lockHeld && r != lockFixed {
 		s.mu.Unlock()
 		return nil
 	}

@@ -30,7 +30,7 @@ func (e *Engine) KeepState() *Snapshot {
 }
 
 // Share is the same state once more, to be closed by itself. REQUIRES: s is not closed.
-func (s *Snapshot) Share() *Snapshot {
+func (s *Snapshot) Share() State {
 	invariant.Check(!s.closed.Load(), "storage: a snapshot is shared while it is open")
 	vs := &s.v.e.views
 	vs.mu.Lock()

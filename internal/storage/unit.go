@@ -41,14 +41,18 @@ type Unit struct {
 	indexed bool // batch can be read
 	sets    bool // some write adds data
 	sealed  bool
+	fixed   bool // it is, or was before Loosen, a transaction's; see Fix
 	maxLock lockID
 	next    [identRanges]Ident // of the ranges from which the unit has taken idents
+	base    *pebble.Iterator   // over the fixed state; nil for none
+	since   uint64             // the last commit that the fixed state has
 	*unitMemory
 }
 
 // unitMemory is memory that units reuse.
 type unitMemory struct {
 	locks    []lockID
+	released []lockID // by ReleaseRecords, before the commit
 	counters []counterDelta
 	key      []byte   // scratch
 	sorted   []lockID // scratch
@@ -176,7 +180,7 @@ func (u *Unit) Pending(c *Counter, i int) int64 {
 // Lock takes the lock of a key, and waits in order for it where the rule
 // allows. fresh says that the unit did not hold it before: then the unit has no
 // writes under that key, and the engine's latest state has the current value.
-// Errors: ErrLockBusy, or the cause of ctx's end.
+// Errors: ErrLockBusy, ErrConflict for a fixed unit, or the cause of ctx's end.
 func (u *Unit) Lock(ctx context.Context, class LockClass, id Ident, key []byte) (fresh bool, err error) {
 	return u.lock(ctx, makeLockID(class, id, key))
 }
@@ -185,7 +189,15 @@ func (u *Unit) lock(ctx context.Context, l lockID) (fresh bool, err error) {
 	switch u.e.locks.try(u, l) {
 	case lockOwned:
 		return false, nil
+	case lockFixed:
+		if u.fixed {
+			return false, ErrConflict
+		}
+		return false, &Held{u.e, l}
 	case lockHeld:
+		if u.fixed {
+			return false, ErrConflict
+		}
 		if l < u.maxLock {
 			return false, ErrLockBusy
 		}
@@ -194,6 +206,9 @@ func (u *Unit) lock(ctx context.Context, l lockID) (fresh bool, err error) {
 		}
 	}
 	u.keep(l)
+	if u.base != nil && u.e.recent.since(l, u.since) {
+		return false, ErrConflict
+	}
 	return true, nil
 }
 
@@ -234,7 +249,7 @@ func (u *Unit) TryLock(class LockClass, id Ident, key []byte) (ok, fresh bool) {
 	switch u.e.locks.try(u, l) {
 	case lockOwned:
 		return true, false
-	case lockHeld:
+	case lockHeld, lockFixed:
 		return false, false
 	}
 	u.keep(l)
@@ -249,6 +264,7 @@ func (u *Unit) ReleaseRecords() {
 	for _, l := range u.locks {
 		if l.class() == LockRecord {
 			u.e.locks.release(l)
+			u.released = append(u.released, l)
 		} else {
 			kept = append(kept, l)
 		}
@@ -267,6 +283,9 @@ func (u *Unit) reader() (interface {
 	getter
 	iterOpener
 }, error) {
+	if u.base != nil {
+		return fixedReader{u.base}, nil
+	}
 	if u.batch.Empty() {
 		return u.e.db, nil
 	}
@@ -390,6 +409,7 @@ func (u *Unit) Apply(at uint64) error {
 		c.c.add(c.d)
 	}
 	u.e.idents.take(u.next)
+	u.e.recent.note(u.locks, u.released)
 	return nil
 }
 
@@ -404,10 +424,14 @@ func (u *Unit) end() {
 	for _, l := range u.locks {
 		u.e.locks.release(l)
 	}
+	_ = u.letBaseGo() // an iterator without an error closes without one
 	u.batch.Close()
+	if u.fixed {
+		u.e.recent.unfix()
+	}
 	m := u.unitMemory
 	clear(m.counters)
-	m.locks, m.counters = m.locks[:0], m.counters[:0]
+	m.locks, m.counters, m.released = m.locks[:0], m.counters[:0], m.released[:0]
 	*u = Unit{e: u.e}
 	if cap(m.ordering.sorted) > maxKeptOrdering {
 		m.ordering = ordering{}

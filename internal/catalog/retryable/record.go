@@ -60,6 +60,8 @@ const (
 	Deleted                  // n: 1
 	Upserted                 // n: 1; {_id} of the new document
 	Modified                 // of a findAndModify: {lastErrorObject, value}
+	// Committed is of a transaction, of which it is the only run; its Doc is empty.
+	Committed
 	kinds
 )
 
@@ -90,8 +92,12 @@ func AppendRun(runs []Run, kind Kind, statement int32, doc bson.Doc) []Run {
 	return append(runs, Run{kind, statement, 1, doc})
 }
 
-// recordVersion is the first byte of a record.
-const recordVersion = 1
+// recordVersion is the first byte of a record, and transactionVersion that of a
+// transaction's, which older builds do not know.
+const (
+	recordVersion      = 1
+	transactionVersion = 2
+)
 
 // Record is what one unit did for a session.
 type Record struct {
@@ -100,6 +106,16 @@ type Record struct {
 	Txn  int64 // the transaction number, not below 0
 	Date int64 // the time by the proposer's clock: milliseconds since 1970
 	Runs []Run
+}
+
+// Commits reports whether the record is of a transaction that was committed.
+func (r *Record) Commits() bool { return len(r.Runs) == 1 && r.Runs[0].Kind == Committed }
+
+// commits is Commits of a body.
+func commits(in *storage.EncodingReader) bool {
+	in.Uvarint()
+	in.Uvarint()
+	return !in.Bad && len(in.Rest) > 0 && Kind(in.Rest[0]) == Committed
 }
 
 // AppendBody appends the encoding of all but the position in the log, which is not
@@ -126,7 +142,11 @@ func (r *Record) AppendBody(dst []byte) []byte {
 // AppendValue appends a stored record: version, one byte ‖ Term ‖ Time, eight bytes
 // each, big-endian ‖ the body.
 func AppendValue(dst []byte, term, time uint64, body []byte) []byte {
-	dst = append(dst, recordVersion)
+	version := byte(recordVersion)
+	if in := (storage.EncodingReader{Rest: body}); commits(&in) {
+		version = transactionVersion
+	}
+	dst = append(dst, version)
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, term), time)
 	return append(dst, body...)
 }
@@ -136,11 +156,17 @@ func AppendValue(dst []byte, term, time uint64, body []byte) []byte {
 func Parse(value []byte) (r Record, err error) {
 	in := storage.EncodingReader{Rest: value}
 	head := in.Bytes(1 + 8 + 8)
-	if in.Bad || head[0] != recordVersion {
+	if in.Bad || head[0] != recordVersion && head[0] != transactionVersion {
 		return r, fmt.Errorf("%w: a session's record is truncated, or has a version that this build cannot read: %x", storage.ErrCorruption, value[:min(len(value), 1)])
 	}
 	r.Term, r.Time = binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
-	return r, r.parseBody(&in)
+	if err := r.parseBody(&in); err != nil {
+		return r, err
+	}
+	if (head[0] == transactionVersion) != r.Commits() {
+		return r, fmt.Errorf("%w: a session's record has the version of another kind: %x", storage.ErrCorruption, head[0])
+	}
+	return r, nil
 }
 
 // ValidBody reports whether bytes are the body of a record.
@@ -170,6 +196,9 @@ func (r *Record) parseBody(in *storage.EncodingReader) error {
 		in.Bad = in.Bad || first > math.MaxInt32 || count == 0 || count > math.MaxInt32
 		run.First, run.Count = int32(first), int32(count)
 		r.Runs = append(r.Runs, run)
+	}
+	for i := range r.Runs {
+		in.Bad = in.Bad || r.Runs[i].Kind == Committed && len(r.Runs) > 1
 	}
 	if in.Bad {
 		return fmt.Errorf("%w: a session's record is damaged", storage.ErrCorruption)

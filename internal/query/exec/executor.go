@@ -81,10 +81,14 @@ func (q *Query) leaveOut(c *catalog.Collection) {
 
 // StoreState is a state of the store at a time.
 type StoreState struct {
-	Snapshot *storage.Snapshot
+	Snapshot storage.State
 	// ExpiryTime is the instant by which rules hide documents, in milliseconds since 1970
 	// (catalog.Clock.ExpiryTime).
 	ExpiryTime int64
+	// Serial says that only one goroutine may read it at a time.
+	Serial bool
+	// New reports whether a collection was created since by who reads; nil for no.
+	New func(*catalog.Collection) bool
 }
 
 // QueryMemory is memory that queries hand on, which keeps nothing of one that is over
@@ -107,8 +111,8 @@ type running struct {
 	x        *Executor
 	coll     *catalog.Collection
 	query    *Query
-	snapshot *storage.Snapshot // nil while the cursor is parked
-	meta     metaReader        // what {$meta: …} reads of the row at hand
+	snapshot storage.State // nil while the cursor is parked
+	meta     metaReader    // what {$meta: …} reads of the row at hand
 	source   source
 	first    candidate // where there is but one
 	winner   *candidate
@@ -279,7 +283,7 @@ func (x *Executor) prepare(ctx context.Context, c *catalog.Collection, q *Query,
 	if c != nil && c.Hiding() != nil && !q.All {
 		r.source.prepareVisibility(x.Catalog, before, r.snapshot != nil, nodes[0])
 	}
-	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.ReadsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable, batch: q.Batch}
+	r.builder = builder{source: &r.source, env: q.Env, coll: q.Collator, meta: &r.meta, fullyConsumed: q.FullyConsumed, keyed: q.ReadsKeys(), parallelizable: !q.PinsSnapshot && !q.Tailable && (q.At == nil || !q.At.Serial), batch: q.Batch}
 	if has(nodes[0], knowsMeta) || q.Projection != nil && len(q.Projection.Meta()) > 0 {
 		q.Env.Meta = r.meta.value
 	}

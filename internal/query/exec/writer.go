@@ -36,7 +36,8 @@ type Writer struct {
 	ctx      context.Context // of the current write
 
 	x          *Executor
-	onPending  bool // units are evaluated on pending versions of documents
+	txn        *catalog.Transaction // whose statement it is, or nil
+	onPending  bool                 // units are evaluated on pending versions of documents
 	unit       *catalog.Unit
 	durability storage.Durability
 	inserts    Written
@@ -68,6 +69,22 @@ func (w *Writer) Begin(x *Executor, d storage.Durability) {
 	w.memory.Open(x.Memory)
 	w.document = w.memory.Hold(w)
 	w.begin()
+}
+
+// BeginIn makes w the writer of a statement of a transaction: Commit and Abort only end the
+// statement.
+func (w *Writer) BeginIn(x *Executor, t *catalog.Transaction) {
+	w.x, w.txn, w.unit = x, t, t.Draft()
+	w.memory.Open(x.Memory)
+	w.document, w.unit.Memory = w.memory.Hold(w), w.memory.Hold(w)
+}
+
+// leave ends a statement of a transaction.
+func (w *Writer) leave() {
+	if w.unit != nil {
+		w.unit.Memory, w.unit = memory.Holding{}, nil
+		w.txn.LeaveGates()
+	}
 }
 
 // maxKeptDocument bounds the memory for a document that is kept for the next writer, in
@@ -105,7 +122,7 @@ func (w *Writer) begin() {
 // SetGuard sets the statements' view of the ownership; nil for no checks.
 func (w *Writer) SetGuard(g *catalog.Guard) {
 	w.guard = g
-	if w.unit != nil {
+	if w.unit != nil { // also the draft of a transaction, for this statement
 		w.unit.Guard = g
 	}
 }
@@ -138,6 +155,10 @@ func (w *Writer) Commit(ctx context.Context) error {
 	if w.unit == nil {
 		return nil
 	}
+	if w.txn != nil {
+		w.leave()
+		return nil
+	}
 	u := w.unit
 	w.unit = nil
 	return w.commit(ctx, u, w.durability)
@@ -160,6 +181,10 @@ func (w *Writer) Abort() {
 // giveUp drops the current unit.
 func (w *Writer) giveUp() {
 	if w.unit == nil {
+		return
+	}
+	if w.txn != nil {
+		w.leave()
 		return
 	}
 	w.unit.Abort()
@@ -187,7 +212,7 @@ func (w *Writer) flush(ctx context.Context) error {
 // show makes the writes of earlier statements, and the versions that they were evaluated
 // on, visible to the next query.
 func (w *Writer) show(ctx context.Context) error {
-	if w.unit == nil || w.unit.Count() == 0 && !w.unit.ReadsPending() {
+	if w.unit == nil || w.txn != nil || w.unit.Count() == 0 && !w.unit.ReadsPending() {
 		return nil
 	}
 	return w.flush(ctx)
@@ -199,7 +224,7 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 	w.ctx = ctx
 	if w.unit == nil {
 		w.begin()
-	} else if w.unit.Count() >= MaxUnitDocs || w.unit.Size() >= maxUnitBytes {
+	} else if w.txn == nil && (w.unit.Count() >= MaxUnitDocs || w.unit.Size() >= maxUnitBytes) {
 		if err := w.flush(ctx); err != nil {
 			return err
 		}
@@ -212,7 +237,13 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
+		if w.txn != nil {
+			return storage.ErrConflict
+		}
 		if err := w.flush(ctx); err != nil {
+			return err
+		}
+		if err := storage.WaitBusy(ctx, err); err != nil {
 			return err
 		}
 		err = write(w.unit)

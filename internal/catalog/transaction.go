@@ -1,0 +1,324 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"sync"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// maxTransactionBytes bounds what a transaction writes, in bytes: it is one entry of the
+// log.
+const maxTransactionBytes = 64 << 20
+
+// copiesDrafted is how many copies of what a transaction writes are in memory: in its
+// draft, and in the list of its writes.
+const copiesDrafted = 3
+
+// Transaction is a multi-document transaction on a primary: its statements read one state
+// of the store with their own writes on top, and the writes commit together, or not at
+// all. One goroutine uses it at a time, and ends it with Commit or Abort
+// (docs/rfcs/0027-transactions.md).
+//
+// Its statements write into a draft, a unit that is never committed. Commit makes the
+// writes once more, in a unit like any other, under the locks that the draft has taken.
+type Transaction struct {
+	c *Catalog
+	// mu is held by whoever uses the transaction; ended says that it is over.
+	mu    sync.Mutex
+	ended bool
+	// draft is the unit of the statements, whose storage unit is fixed.
+	draft *Unit
+	at    Evaluation
+	x     *Execution
+	// writes are those of the statements, in their order.
+	writes  []draftWrite
+	bytes   int
+	account memory.Account
+	held    memory.Holding
+	// created are the collections that it has created. They are there at once, are listed
+	// from the commit on, and go with the transaction if it is aborted and they have
+	// nothing in them.
+	created []*Collection
+}
+
+// draftWrite is a write of a transaction: an insert has no old document, a delete no new
+// one.
+type draftWrite struct {
+	coll     *Collection
+	old, doc bson.Doc
+	replaces bool
+}
+
+// BeginTransaction begins a transaction in the state of now. x is the operation of its
+// session. Errors: those of the disk.
+func (c *Catalog) BeginTransaction(x *Execution) (*Transaction, error) {
+	t := &Transaction{c: c, draft: c.Begin(), x: x, at: x.at}
+	t.account.Open(c.memory)
+	t.held = t.account.Hold(nil)
+	t.draft.txn = t
+	if err := t.draft.u.Fix(); err != nil {
+		t.end()
+		return nil, err
+	}
+	c.open.Lock()
+	defer c.open.Unlock()
+	if c.open.all == nil {
+		c.open.all = map[*Transaction]bool{}
+	}
+	c.open.all[t] = true
+	return t, nil
+}
+
+// openTransactions are the transactions that have not ended.
+type openTransactions struct {
+	sync.Mutex
+	all map[*Transaction]bool
+}
+
+// EndTransactions aborts open transactions: all, or only those of an earlier evaluation
+// than the current one. It waits for their statements.
+func (c *Catalog) EndTransactions(all bool) {
+	at := c.evaluate()
+	c.open.Lock()
+	var ends []*Transaction
+	for t := range c.open.all {
+		if all || t.at != at {
+			ends = append(ends, t)
+		}
+	}
+	c.open.Unlock()
+	for _, t := range ends {
+		t.Abort()
+	}
+}
+
+// Enter is called before a transaction is used, and Leave after it. False: it has ended,
+// or this member has stopped being primary since it began.
+func (t *Transaction) Enter() bool {
+	t.mu.Lock()
+	if t.ended || t.c.evaluate() != t.at {
+		t.mu.Unlock()
+		return false
+	}
+	return true
+}
+
+// Leave ends the use of the transaction, which keeps its locks. It has left all gates.
+func (t *Transaction) Leave() { t.mu.Unlock() }
+
+// Abort ends the transaction without effect. It waits for who uses it.
+func (t *Transaction) Abort() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.end()
+	}
+	t.show()
+}
+
+// end forgets a transaction whose unit has ended.
+func (t *Transaction) end() {
+	t.ended = true
+	t.draft.Abort()
+	t.account.Close()
+	t.c.open.Lock()
+	defer t.c.open.Unlock()
+	delete(t.c.open.all, t)
+}
+
+// State is what the transaction reads. It ends with the transaction.
+func (t *Transaction) State() storage.State { return t.draft.u.View() }
+
+// Draft is the unit in which statements write. Its errors are also those of conflicts:
+// 112.
+func (t *Transaction) Draft() *Unit { return t.draft }
+
+// LeaveGates ends a statement: the transaction keeps its locks.
+func (t *Transaction) LeaveGates() { t.draft.leaveGates() }
+
+// Writes reports whether the transaction has written anything.
+func (t *Transaction) Writes() bool { return len(t.writes) > 0 }
+
+// Bytes is how much it has written.
+func (t *Transaction) Bytes() int { return t.bytes }
+
+// Create creates a collection for the transaction, without options. Error 112 where one of
+// that name has come since the transaction began.
+func (t *Transaction) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
+	c, err := t.c.Create(ctx, ns, options)
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		err = storage.ErrConflict
+	}
+	if err == nil {
+		c.live.forming.Store(true)
+		t.created = append(t.created, c)
+	}
+	return c, err
+}
+
+// Forming reports whether an open transaction has created the collection, which is then not
+// listed.
+func (c *Collection) Forming() bool { return c.live.forming.Load() }
+
+// Created reports whether the transaction has created a collection.
+func (t *Transaction) Created(c *Collection) bool {
+	return slices.ContainsFunc(t.created, func(o *Collection) bool { return o.live == c.live })
+}
+
+// AbortAndDrop is Abort that also drops what the transaction has created, unless others have
+// written there. What cannot be dropped now, since this member is no longer primary, stays,
+// without documents.
+func (t *Transaction) AbortAndDrop(ctx context.Context) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.ended {
+		t.end()
+	}
+	t.dropCreated(ctx)
+}
+
+func (t *Transaction) dropCreated(ctx context.Context) {
+	for _, made := range t.created {
+		_ = t.c.change(ctx, only(made.live), func(d *change) error {
+			c := made.Latest()
+			if c == nil || c.Count() > 0 {
+				return nil
+			}
+			d.command(c, "drop", nil)
+			return d.drop(c)
+		})
+	}
+	t.show()
+}
+
+// show lists what the transaction has created, as far as it is still there.
+func (t *Transaction) show() {
+	for _, c := range t.created {
+		c.live.forming.Store(false)
+	}
+}
+
+// wrote adds a write to the list. Errors: 146, 257.
+func (t *Transaction) wrote(c *Collection, old, doc bson.Doc) error {
+	if t.bytes += len(old) + len(doc); t.bytes > maxTransactionBytes {
+		return mongoerr.New(mongoerr.TransactionTooLarge, "Total size of all transaction operations must be less than server's limit of %d bytes", maxTransactionBytes)
+	}
+	if err := t.held.Set(copiesDrafted * t.bytes); err != nil {
+		return err
+	}
+	w := draftWrite{coll: c, replaces: t.draft.e.ops.replaces}
+	if old != nil {
+		w.old = old.Clone()
+	}
+	if doc != nil {
+		w.doc = doc.Clone()
+	}
+	t.writes = append(t.writes, w)
+	return nil
+}
+
+// Commit commits the transaction, which is in use, and ends it, whatever happens. Errors: 112 if what it has
+// locked is gone (it expired, or its collection was dropped), 11000 by an index that was
+// made meanwhile, and those of Execution.Commit.
+func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
+	defer t.end()
+	u := t.draft
+	if len(t.writes) == 0 {
+		t.show()
+		return nil
+	}
+	u.leaveGates()
+	if err := u.u.Loosen(); err != nil {
+		return err
+	}
+	for {
+		u.redraft(t.at)
+		closed, err := t.write(ctx, u)
+		if err == nil {
+			t.x.Did(retryable.Committed, 0, bson.Empty)
+			err = t.x.Commit(ctx, u, d)
+			t.show()
+			return err
+		}
+		u.leaveGates()
+		if !errors.Is(err, storage.ErrLockBusy) {
+			return err
+		}
+		if err := t.await(ctx, closed); err != nil {
+			return err
+		}
+		if err := u.u.Restart(); err != nil {
+			return err
+		}
+	}
+}
+
+// await waits until a gate is open. Who has closed it waits for no lock of a transaction.
+func (t *Transaction) await(ctx context.Context, c *Collection) error {
+	if err := c.live.gate.RLock(ctx); err != nil {
+		return err
+	}
+	c.live.gate.RUnlock()
+	return nil
+}
+
+// write makes the writes again; closed is the collection whose gate was closed, where the
+// error is ErrLockBusy.
+func (t *Transaction) write(ctx context.Context, u *Unit) (closed *Collection, err error) {
+	var l Locked
+	for i := range t.writes {
+		w := &t.writes[i]
+		if err := t.writeOne(ctx, u, &l, w); err != nil {
+			if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+				err = storage.ErrConflict
+			}
+			return w.coll, err
+		}
+	}
+	return nil, nil
+}
+
+func (t *Transaction) writeOne(ctx context.Context, u *Unit, l *Locked, w *draftWrite) error {
+	if w.old == nil {
+		return u.Insert(ctx, w.coll, w.doc)
+	}
+	if err := u.LockInto(ctx, l, w.coll, w.old.Lookup("_id")); err != nil {
+		return err
+	}
+	if !bytes.Equal(l.Doc, w.old) { // it was removed with a range that is due
+		return storage.ErrConflict
+	}
+	u.reassigned.from = nil
+	if w.doc == nil {
+		return u.Delete(ctx, w.coll, l.Record, l.Doc)
+	}
+	u.SetReplacement(w.replaces)
+	return u.Update(ctx, w.coll, l.Record, l.Doc, w.doc)
+}
+
+// leaveGates leaves all gates, between two statements of a transaction.
+func (u *Unit) leaveGates() {
+	for _, l := range u.gates {
+		l.gate.RUnlock()
+	}
+	u.gates = u.gates[:0]
+}
+
+// redraft makes the draft of a transaction, which was loosened or restarted, a unit like
+// any other, that has its locks and time.
+func (u *Unit) redraft(at Evaluation) {
+	u.txn = nil
+	u.e.release()
+	u.e = effects.Get().(*Effect)
+	u.e.c, u.e.u, u.e.at = u.c, u.u, at
+	u.docs, u.gone, u.added, u.deltas, u.deltaOf, u.left, u.reads = 0, 0, 0, nil, nil, nil, nil
+}

@@ -1,0 +1,309 @@
+package command
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// transactionState is where a session's newest transaction is.
+type transactionState uint8
+
+const (
+	noTransaction transactionState = iota
+	inProgress
+	committed
+	aborted
+)
+
+var transactionStates = [...]string{"TxnState::none", "TxnState::inProgress", "TxnState::committed", "TxnState::abortedWithoutPrepare"}
+
+// transaction is the newest transaction of a session. It is guarded by the session's turn.
+type transaction struct {
+	number int64
+	state  transactionState
+	t      *catalog.Transaction
+	x      *catalog.Execution
+	timer  *time.Timer // of the end of its life
+	// expiryTime is the instant by which rules hide documents from it.
+	expiryTime int64
+}
+
+// Transactions counts transactions, for serverStatus.
+type Transactions struct {
+	lifetime *IntParam
+
+	open, active                      atomic.Int64
+	started, committed, aborted       atomic.Int64
+	commitsStarted, commitsWithWrites atomic.Int64
+}
+
+// NewTransactions registers the parameters of transactions.
+func NewTransactions(p *Params) *Transactions {
+	return &Transactions{lifetime: p.Int(IntSpec{Name: "transactionLifetimeLimitSeconds", Default: 60, Min: 1, HasMin: true})}
+}
+
+// AppendStatus writes the counts as serverStatus shows them.
+func (t *Transactions) AppendStatus(b *bson.Builder) {
+	open, active := t.open.Load(), t.active.Load()
+	b.Int64("currentActive", active).Int64("currentInactive", max(open-active, 0)).Int64("currentOpen", open)
+	b.Int64("totalAborted", t.aborted.Load()).Int64("totalCommitted", t.committed.Load()).Int64("totalStarted", t.started.Load())
+	b.Int64("totalPrepared", 0).Int64("totalPreparedThenCommitted", 0).Int64("totalPreparedThenAborted", 0).Int64("currentPrepared", 0)
+}
+
+// InTransaction reports whether op is a statement of a multi-document transaction, or
+// ends one.
+func (op *Op) InTransaction() bool { return op.Generic.HasAutocommit }
+
+// transactionNumber is the number of op's transaction, -1 for none.
+func (op *Op) transactionNumber() int64 {
+	if !op.InTransaction() {
+		return -1
+	}
+	return op.Generic.TxnNumber
+}
+
+// endsTransaction reports whether op commits or aborts.
+func (op *Op) endsTransaction() bool {
+	return op.Command.Name == "commitTransaction" || op.Command.Name == "abortTransaction"
+}
+
+// handleInTransaction is handle for a statement of a transaction, or the command that
+// ends it. A statement that fails aborts the transaction.
+//
+// Errors: 117, 225, 251, 256, those of the handler.
+func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
+	se := op.Session
+	op.SetWaitingForLock(true)
+	err := se.take(ctx)
+	op.SetWaitingForLock(false)
+	if err != nil {
+		return err
+	}
+	defer se.leave()
+	if op.endsTransaction() {
+		return d.handle(ctx, op)
+	}
+	if err := d.TakesWrites(); err != nil {
+		return err
+	}
+	tr := &se.transaction
+	if op.Generic.HasStart {
+		err = d.startTransaction(op)
+	} else {
+		err = tr.continues(op)
+	}
+	if err != nil {
+		return err
+	}
+	if !tr.t.Enter() {
+		d.abortTransaction(se)
+		return tr.over(op.Generic.TxnNumber)
+	}
+	op.Transaction = tr.t
+	op.ExpiryTime = tr.expiryTime
+	d.Transactions.active.Add(1)
+	err = d.handle(ctx, op)
+	d.Transactions.active.Add(-1)
+	tr.t.Leave()
+	if err != nil || op.failed {
+		d.abortTransaction(se)
+	}
+	return err
+}
+
+// FailTransaction says that a statement of op has failed though the reply is none of an
+// error: its transaction is aborted.
+func (op *Op) FailTransaction() { op.failed = true }
+
+// startTransaction starts a transaction, which ends an older one of the session.
+func (d *Dispatcher) startTransaction(op *Op) error {
+	se, c, number := op.Session, d.Member.Catalog(), op.Generic.TxnNumber
+	newest, err := se.newest.Txn(c, retryable.Session(se.ID))
+	if err != nil {
+		return err
+	}
+	tr := &se.transaction
+	switch {
+	case number < newest:
+		return tooOld(se, number, newest)
+	case number == newest && tr.state != noTransaction && tr.number == number:
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "Cannot start a transaction at given transaction number %d a transaction with the same number is in state %s",
+			number, transactionStates[tr.state])
+	case number == newest:
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "Cannot start a transaction at given transaction number %d: the session has executed an operation with that number", number)
+	}
+	d.abortTransaction(se)
+	x, err := c.BeginExecution(&se.newest, retryable.Session(se.ID), number)
+	if err != nil {
+		return err
+	}
+	t, err := c.BeginTransaction(x)
+	if err != nil {
+		return err
+	}
+	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: c.Clock.ExpiryTime()}
+	tr.timer = time.AfterFunc(time.Duration(d.Transactions.lifetime.Load())*time.Second, func() { d.expireTransaction(se, t) })
+	d.Transactions.open.Add(1)
+	d.Transactions.started.Add(1)
+	return nil
+}
+
+func tooOld(se *Session, number, newest int64) error {
+	return mongoerr.New(mongoerr.TransactionTooOld, "Cannot start transaction with { txnNumber: %d } on session %s because a newer transaction with txnNumber { txnNumber: %d } has already started on this session.",
+		number, se.ID, newest)
+}
+
+// continues returns nil if op may run in the session's transaction.
+func (tr *transaction) continues(op *Op) error {
+	number := op.Generic.TxnNumber
+	switch {
+	case tr.state == noTransaction || tr.number != number:
+		return noSuch(tr, number, op.Session)
+	case tr.state == inProgress:
+		return nil
+	}
+	return tr.over(number)
+}
+
+// noSuch is the error for a number that is not that of the session's transaction.
+func noSuch(tr *transaction, number int64, se *Session) error {
+	if tr.state != noTransaction && number < tr.number {
+		return tooOld(se, number, tr.number)
+	}
+	active := int64(-1)
+	if tr.state != noTransaction {
+		active = tr.number
+	}
+	return mongoerr.New(mongoerr.NoSuchTransaction, "Given transaction number %d does not match any in-progress transactions. The active transaction number is %d", number, active)
+}
+
+// over is the error for a transaction that has ended.
+func (tr *transaction) over(number int64) error {
+	if tr.state == committed {
+		return mongoerr.New(mongoerr.TransactionCommitted, "Transaction with { txnNumber: %d } has been committed.", number)
+	}
+	return mongoerr.New(mongoerr.NoSuchTransaction, "Transaction with { txnNumber: %d } has been aborted.", number)
+}
+
+// abortTransaction aborts the session's transaction if it is in progress. The caller has
+// the session's turn.
+func (d *Dispatcher) abortTransaction(se *Session) {
+	tr := &se.transaction
+	if tr.state != inProgress {
+		return
+	}
+	d.Cursors.killTransaction(se.ID, tr.number)
+	tr.t.AbortAndDrop(context.Background())
+	d.Transactions.aborted.Add(1)
+	d.endTransaction(tr, aborted)
+}
+
+// endTransaction notes that a transaction has ended.
+func (d *Dispatcher) endTransaction(tr *transaction, as transactionState) {
+	tr.timer.Stop()
+	tr.x.End()
+	tr.state, tr.t, tr.x, tr.timer = as, nil, nil, nil
+	d.Transactions.open.Add(-1)
+}
+
+// abandonTransaction aborts the transaction of a session that has been ended or killed,
+// unless an operation of the session runs.
+func (d *Dispatcher) abandonTransaction(se *Session) {
+	if se.tryTake() {
+		d.abortTransaction(se)
+		se.leave()
+	}
+}
+
+// expireTransaction aborts a transaction that is too old: first its running statement.
+func (d *Dispatcher) expireTransaction(se *Session, t *catalog.Transaction) {
+	for _, op := range d.Clients.Ops() {
+		if op.Session == se && op.InTransaction() && !op.endsTransaction() {
+			op.kill(errTransactionExpired)
+		}
+	}
+	if se.take(context.Background()) != nil {
+		return
+	}
+	defer se.leave()
+	if se.transaction.t == t {
+		d.abortTransaction(se)
+	}
+}
+
+var errTransactionExpired = mongoerr.New(mongoerr.TransactionExceededLifetimeLimitSeconds, "operation was interrupted because the transaction exceeded the configured 'transactionLifetimeLimitSeconds'")
+
+// CommitTransaction commits the transaction of op, which is in the session's turn. A
+// commit that is sent again is answered as the first was.
+//
+// Errors: 112, 251, those of catalog.Transaction.Commit.
+func (op *Op) CommitTransaction(ctx context.Context) error {
+	d, se := op.Dispatcher, op.Session
+	tr := &se.transaction
+	if tr.state != committed || tr.number != op.Generic.TxnNumber {
+		if known, err := op.committedBefore(); known || err != nil {
+			return err
+		}
+	}
+	switch err := tr.continues(op); {
+	case mongoerr.Is(err, mongoerr.TransactionCommitted):
+		return nil
+	case err != nil:
+		return err
+	}
+	d.Transactions.commitsStarted.Add(1)
+	if !tr.t.Enter() {
+		d.abortTransaction(se)
+		return tr.over(op.Generic.TxnNumber)
+	}
+	d.Cursors.killTransaction(se.ID, tr.number)
+	err := tr.t.Commit(ctx, op.WriteConcern.Durability())
+	tr.t.Leave()
+	if err != nil {
+		tr.t.AbortAndDrop(context.Background())
+		d.Transactions.aborted.Add(1)
+		d.endTransaction(tr, aborted)
+		return err
+	}
+	d.Transactions.committed.Add(1)
+	d.endTransaction(tr, committed)
+	return nil
+}
+
+// committedBefore reports whether the transaction of op was committed, perhaps by another
+// primary, and is not known in memory.
+func (op *Op) committedBefore() (bool, error) {
+	se, c, number := op.Session, op.Dispatcher.Member.Catalog(), op.Generic.TxnNumber
+	if se.transaction.state == inProgress && se.transaction.number == number {
+		return false, nil
+	}
+	newest, err := se.newest.Txn(c, retryable.Session(se.ID))
+	if err != nil || newest != number {
+		return false, err
+	}
+	x, err := c.BeginExecution(&se.newest, retryable.Session(se.ID), number)
+	if err != nil {
+		return false, err
+	}
+	defer x.End()
+	run, ok, err := x.Executed(0)
+	return ok && run.Kind == retryable.Committed, err
+}
+
+// AbortTransaction aborts the transaction of op, which is in the session's turn.
+//
+// Errors: 251 if there is none in progress, 256 if it was committed.
+func (op *Op) AbortTransaction() error {
+	tr := &op.Session.transaction
+	if err := tr.continues(op); err != nil {
+		return err
+	}
+	op.Dispatcher.abortTransaction(op.Session)
+	return nil
+}

@@ -1,0 +1,164 @@
+package node
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/cockroachdb/datadriven"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+)
+
+// TestTransactions runs the scripts of testdata/transactions, each on a set of one. A line is
+// a statement of a session's transaction, "SESSION NUMBER [start] command", or "- command"
+// of a client without one. Commands go to the database test, those that end a transaction,
+// and others where the line says "admin", to admin.
+func TestTransactions(t *testing.T) {
+	datadriven.Walk(t, "testdata/transactions", func(t *testing.T, path string) {
+		s := newTestSet(t, "a")
+		s.run("a", "admin", `{"replSetInitiate":{}}`)
+		s.wait([]string{"a", "PRIMARY"})
+		var cursor int64
+		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
+			var out strings.Builder
+			for line := range strings.SplitSeq(c.Input, "\n") {
+				line = strings.ReplaceAll(line, "CURSOR", fmt.Sprintf(`{"$numberLong":"%d"}`, cursor))
+				r := s.statement(line)
+				if id := r.Lookup("cursor"); id.Type == bson.TypeDocument {
+					cursor = id.Doc().Lookup("id").Int64()
+				}
+				text := r.String()
+				for _, m := range setMasks {
+					text = m.find.ReplaceAllString(text, m.put)
+				}
+				out.WriteString(text + "\n")
+			}
+			return out.String()
+		})
+	})
+}
+
+// statement runs a line of a script.
+func (s *testSet) statement(line string) bson.Doc {
+	s.t.Helper()
+	at := strings.IndexByte(line, '{')
+	words := strings.Fields(line[:at])
+	b := new(bson.Builder).Fields(bson.MustParse(line[at:]))
+	db, session := "test", byte(0)
+	if words[0] != "-" {
+		var number int64
+		if _, err := fmt.Sscanf(words[0]+" "+words[1], "%d %d", &session, &number); err != nil {
+			s.t.Fatalf("%s: %v", line, err)
+		}
+		id := [16]byte{session}
+		b.OpenDoc("lsid").Binary("id", 4, id[:]).Close().Int64("txnNumber", number).Bool("autocommit", false)
+		words = words[1:]
+	}
+	for _, w := range words[1:] {
+		switch w {
+		case "start":
+			b.Bool("startTransaction", true)
+		default:
+			db = w
+		}
+	}
+	body := b.Finish()
+	if name, _ := body.First(); name == "commitTransaction" || name == "abortTransaction" {
+		db = "admin"
+	}
+	m := s.members["a"]
+	return m.Dispatcher.Dispatch(s.t.Context(), &command.Request{Client: m.client, DB: db, Body: body}).Body
+}
+
+// TestWriterWaitsForTransaction holds that a writer who wants a document of a transaction
+// waits for its end, and that DDL, other writers and the transaction itself go on meanwhile.
+func TestWriterWaitsForTransaction(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	ok := func(line string) bson.Doc {
+		t.Helper()
+		r := s.statement(line)
+		if bson.ToDouble(r.Lookup("ok")) != 1 || r.Has("writeErrors") {
+			t.Fatalf("%s: %s", line, r)
+		}
+		return r
+	}
+	ok(`- {"insert":"c","documents":[{"_id":1,"n":0},{"_id":2,"n":0}]}`)
+	ok(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}]}`)
+	waits := make(chan bson.Doc, 1)
+	m := s.members["a"]
+	client := &command.Client{ConnectionID: 77}
+	m.Dispatcher.Clients.Connect(client)
+	go func() {
+		body := bson.MustParse(`{"update":"c","updates":[{"q":{"n":{"$gte":0}},"u":{"$inc":{"n":10}},"multi":true}]}`)
+		waits <- m.Dispatcher.Dispatch(t.Context(), &command.Request{Client: client, DB: "test", Body: body}).Body
+	}()
+	// The second document is free, and the statement for many comes to it only later.
+	s.until("writer that waits", func() bool {
+		ops := m.Dispatcher.Clients.Ops()
+		return len(ops) > 0 && ops[0].Name == "update"
+	})
+	ok(`- {"createIndexes":"c","indexes":[{"key":{"n":1},"name":"n_1"}]}`)
+	ok(`- {"insert":"c","documents":[{"_id":3,"n":-1}]}`)
+	ok(`2 1 start {"update":"c","updates":[{"q":{"_id":3},"u":{"$inc":{"n":1}}}]}`)
+	ok(`2 1 {"abortTransaction":1}`)
+	select {
+	case r := <-waits:
+		t.Fatalf("the writer did not wait: %s", r)
+	default:
+	}
+	ok(`1 1 {"commitTransaction":1}`)
+	if r := <-waits; bson.ClampToInt64(r.Lookup("nModified")) != 2 {
+		t.Errorf("%s", r)
+	}
+	if r := ok(`- {"find":"c","filter":{"_id":1}}`); !strings.Contains(r.String(), "n: 11") {
+		t.Errorf("%s", r)
+	}
+}
+
+// TestTransactionExpires holds that a transaction ends after transactionLifetimeLimitSeconds,
+// and its locks with it.
+func TestTransactionExpires(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":0}]}`)
+	s.run("a", "admin", `{"setParameter":1,"transactionLifetimeLimitSeconds":1}`)
+	s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}]}`)
+	if r := s.statement(`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`); bson.ClampToInt64(r.Lookup("nModified")) != 1 {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`1 1 {"commitTransaction":1}`); r.Lookup("code").Int32() != 251 {
+		t.Errorf("%s", r)
+	}
+	status := s.run("a", "admin", `{"serverStatus":1}`).Lookup("transactions").Doc()
+	for name, want := range map[string]int64{"totalStarted": 1, "totalAborted": 1, "totalCommitted": 0, "currentOpen": 0} {
+		if got := bson.ClampToInt64(status.Lookup(name)); got != want {
+			t.Errorf("%s is %d", name, got)
+		}
+	}
+}
+
+// TestTransactionOfDeposedPrimary holds that a transaction ends when its primary steps down,
+// even if the same member is elected again.
+func TestTransactionOfDeposedPrimary(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":0}]}`)
+	s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}]}`)
+	s.run("a", "admin", `{"replSetStepDown":1,"force":true}`)
+	s.until("the next term", func() bool {
+		s.run("a", "admin", `{"replSetFreeze":0}`)
+		return bson.ToDouble(s.statement(`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`).Lookup("ok")) == 1
+	})
+	if r := s.statement(`1 1 {"commitTransaction":1}`); r.Lookup("code").Int32() != 251 {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`- {"find":"c"}`); !strings.Contains(r.String(), "n: 10") {
+		t.Errorf("%s", r)
+	}
+}

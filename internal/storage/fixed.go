@@ -1,0 +1,247 @@
+package storage
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+
+	"github.com/cockroachdb/pebble/v2"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// A fixed unit is that of a transaction. It reads one state of the store, with its own
+// writes on top, however long it lives. It waits for no lock, and what has been committed
+// under a lock since its state was taken is a conflict (invariant first-committer).
+
+// ErrConflict says that a fixed unit wants a lock that another unit has, or under which
+// another unit has committed since the fixed unit's state was taken: code 112.
+var ErrConflict error = mongoerr.New(mongoerr.WriteConflict,
+	"Caused by :: Write conflict during plan execution and yielding is disabled. :: Please retry your operation or multi-document transaction.").
+	WithLabels("TransientTransactionError")
+
+// Held is the error of a lock that a fixed unit has. It is ErrLockBusy: nobody waits for a
+// fixed unit while holding anything, as it may live long. Wait waits.
+type Held struct {
+	e *Engine
+	l lockID
+}
+
+// Error implements error.
+func (h *Held) Error() string { return "storage: lock is held by a transaction" }
+
+// Is reports that Held is an ErrLockBusy.
+func (h *Held) Is(err error) bool { return err == ErrLockBusy }
+
+// Wait waits until the lock is free, for callers that hold neither locks nor gates.
+// Errors: the cause of ctx's end.
+func (h *Held) Wait(ctx context.Context) error {
+	w := new(Unit)
+	if h.e.locks.try(w, h.l) != lockTaken {
+		if err := h.e.locks.wait(ctx, w, h.l); err != nil {
+			return err
+		}
+	}
+	h.e.locks.release(h.l)
+	return nil
+}
+
+// IsHeld reports whether an error is a Held.
+func IsHeld(err error) bool {
+	h := (*Held)(nil)
+	return errors.As(err, &h)
+}
+
+// WaitBusy is called with the error of a unit that has ended: where that is a Held, it
+// waits for the lock, so that a new unit does not spin.
+func WaitBusy(ctx context.Context, err error) error {
+	if h := (*Held)(nil); errors.As(err, &h) {
+		return h.Wait(ctx)
+	}
+	return nil
+}
+
+// maxRecent bounds the commits that are remembered for fixed units: a number of locks
+// in each generation.
+const maxRecent = 1 << 20
+
+// recent are the locks under which units have committed while fixed units were open, and
+// when: numbers that rise with each commit. They are in two generations, of which the
+// older is dropped when the newer is full.
+type recent struct {
+	open atomic.Int64 // fixed units
+
+	mu   sync.Mutex
+	last uint64
+	// floor is the last commit of those that have been forgotten: a unit that was fixed
+	// before it does not know what it conflicts with.
+	floor    uint64
+	now, old map[lockID]uint64
+	oldest   uint64 // the last commit in old
+}
+
+// fix notes a new fixed unit, before its state is taken. since is the last commit that
+// its state has.
+func (r *recent) fix() (since uint64) {
+	r.open.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.last
+}
+
+// unfix notes the end of a fixed unit.
+func (r *recent) unfix() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.open.Add(-1) == 0 {
+		r.now, r.old = nil, nil
+		r.floor = r.last
+	}
+}
+
+// note remembers a commit, which is visible, before its locks are released.
+func (r *recent) note(locks ...[]lockID) {
+	if r.open.Load() == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.last++
+	for _, list := range locks {
+		for _, l := range list {
+			if r.now == nil {
+				r.now = map[lockID]uint64{}
+			}
+			r.now[l] = r.last
+		}
+	}
+	if len(r.now) >= maxRecent {
+		if r.old != nil {
+			r.floor = r.oldest
+		}
+		r.old, r.now, r.oldest = r.now, nil, r.last
+	}
+}
+
+// since reports whether there was a commit under a lock after another one, or whether
+// that is not known any more.
+func (r *recent) since(l lockID, after uint64) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.now[l] > after || r.old[l] > after || r.floor > after
+}
+
+// Fix fixes the unit's state: that of now. REQUIRES: nothing was done with the unit yet.
+// Errors: those of the disk.
+func (u *Unit) Fix() error {
+	if err := invariant.Require(u.batch.Empty() && len(u.locks) == 0 && u.base == nil, "storage: a new unit is fixed"); err != nil {
+		return err
+	}
+	if err := u.batch.Close(); err != nil {
+		return err
+	}
+	u.batch, u.indexed = u.e.db.NewIndexedBatch(), true
+	u.fixed = true
+	u.since = u.e.recent.fix()
+	base, err := u.batch.NewIter(nil)
+	if err != nil {
+		return mapError(err)
+	}
+	u.base = base
+	return nil
+}
+
+// CheckConflict looks once more whether another unit has committed under a lock that the
+// unit has, since its state was taken: for callers who learn of commits under released locks
+// in another way. Errors: ErrConflict.
+func (u *Unit) CheckConflict(class LockClass, id Ident, key []byte) error {
+	if u.base != nil && u.e.recent.since(makeLockID(class, id, key), u.since) {
+		return ErrConflict
+	}
+	return nil
+}
+
+// Loosen drops the writes of a fixed unit and its state, and keeps its locks: from now on
+// it is a unit like others.
+func (u *Unit) Loosen() error {
+	if err := invariant.Require(u.fixed, "storage: only a fixed unit is loosened"); err != nil {
+		return err
+	}
+	err := errors.Join(u.letBaseGo(), u.batch.Close())
+	u.batch, u.indexed, u.sets = u.e.db.NewBatch(), false, false
+	clear(u.counters)
+	u.counters = u.counters[:0]
+	return err
+}
+
+// Restart drops the writes of a unit that was loosened, and keeps its locks.
+func (u *Unit) Restart() error {
+	err := u.batch.Close()
+	u.batch, u.indexed, u.sets, u.sealed = u.e.db.NewBatch(), false, false, false
+	clear(u.counters)
+	u.counters, u.next = u.counters[:0], [identRanges]Ident{}
+	return err
+}
+
+// letBaseGo releases the state.
+func (u *Unit) letBaseGo() error {
+	if u.base == nil {
+		return nil
+	}
+	base := u.base
+	u.base = nil
+	return mapError(base.Close())
+}
+
+// fixedReader reads the fixed state with the unit's writes so far.
+type fixedReader struct{ base *pebble.Iterator }
+
+// NewIter implements iterOpener.
+func (r fixedReader) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
+	return r.base.Clone(pebble.CloneOptions{IterOptions: o, RefreshBatchView: true})
+}
+
+// Get implements getter.
+func (r fixedReader) Get(key []byte) ([]byte, io.Closer, error) {
+	it, err := r.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0)})
+	if err != nil {
+		return nil, nil, err
+	}
+	if !it.First() {
+		if err := errors.Join(it.Error(), it.Close()); err != nil {
+			return nil, nil, err
+		}
+		return nil, nil, pebble.ErrNotFound
+	}
+	v, err := it.ValueAndErr()
+	if err != nil {
+		return nil, nil, errors.Join(err, it.Close())
+	}
+	return v, it, nil
+}
+
+// State is one state of the store that several readers share, each with a reference of
+// its own: a Snapshot, or what a fixed unit reads.
+type State interface {
+	Reader
+	// Share returns another reference.
+	Share() State
+	// Close gives the reference back.
+	Close() error
+}
+
+// View returns what a fixed unit reads, with the writes that it has made when an iterator
+// is opened. It ends with the unit; its references cost nothing.
+func (u *Unit) View() State { return unitView{u} }
+
+type unitView struct{ u *Unit }
+
+func (v unitView) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return v.u.Get(id, key) }
+func (v unitView) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	return v.u.NewIter(id, lower, upper)
+}
+func (v unitView) Share() State { return v }
+func (v unitView) Close() error { return nil }
