@@ -101,7 +101,7 @@ func TestWriterWaitsForTransaction(t *testing.T) {
 		ops := m.Dispatcher.Clients.Ops()
 		return len(ops) > 0 && ops[0].Name == "update"
 	})
-	ok(`- {"createIndexes":"c","indexes":[{"key":{"n":1},"name":"n_1"}]}`)
+	ok(`- {"collMod":"c","validationLevel":"off"}`)
 	ok(`- {"insert":"c","documents":[{"_id":3,"n":-1}]}`)
 	ok(`2 1 start {"update":"c","updates":[{"q":{"_id":3},"u":{"$inc":{"n":1}}}]}`)
 	ok(`2 1 {"abortTransaction":1}`)
