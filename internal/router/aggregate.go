@@ -20,7 +20,7 @@ import (
 // command aggregate.)
 func (r *Router) aggregate() *command.Command {
 	return &command.Command{
-		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.runAggregate,
+		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.atSnapshots(r.runAggregate),
 		Flags: command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 	}
 }
@@ -145,6 +145,7 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	if together {
 		return a.passWhole(ctx, rt, shards[0])
 	}
+	a.r.atOneTime(a.op)
 	p := split(a.list)
 	in, err := a.openShards(ctx, rt, shards, p)
 	if err != nil {
@@ -252,7 +253,7 @@ func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p
 	}
 	batch := document(a.op.Body.Lookup("cursor")).Lookup("batchSize")
 	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
-		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation",
+		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation", Vars: snapshotTime(a.op),
 	})
 }
 

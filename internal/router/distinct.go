@@ -19,7 +19,7 @@ const maxDistinctBytes = 16<<20 - 16<<10
 func (r *Router) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
-		Help: "find the distinct values of a field", Run: r.runDistinct,
+		Help: "find the distinct values of a field", Run: r.atSnapshots(r.runDistinct),
 	}
 }
 
@@ -33,6 +33,9 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, collation)
 		if err != nil {
 			return err
+		}
+		if len(shards) > 1 {
+			r.atOneTime(op)
 		}
 		replies, err := each(shards, func(shard string) (bson.Doc, error) {
 			b := new(bson.Builder).String("distinct", op.Collection)
@@ -50,12 +53,21 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 				lists[i] = v.Doc()
 			}
 			op.IntegerOK = d.Lookup("ok").Type == bson.TypeInt32 // of a time-series collection
+			if at := d.Lookup("atClusterTime"); at.Type == bson.TypeTimestamp {
+				op.ReadConcern.AtClusterTime = at.Timestamp()
+			}
 		}
 		s, err := newScope(op, rt, nil, collation)
 		if err != nil {
 			return err
 		}
-		return writeDistinct(op.Reply, lists, s.collator)
+		if err := writeDistinct(op.Reply, lists, s.collator); err != nil {
+			return err
+		}
+		if show := snapshotTime(op); show != nil {
+			show(op.Reply)
+		}
+		return nil
 	})
 	if v := resolvedView(err); v != nil {
 		return r.distinctOnView(ctx, op, v)

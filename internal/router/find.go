@@ -17,7 +17,7 @@ import (
 // all targeted shards. (Manual: database command find.)
 func (r *Router) find() *command.Command {
 	return &command.Command{
-		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.runFind,
+		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.atSnapshots(r.runFind),
 		Flags: command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
 	}
 }
@@ -64,13 +64,14 @@ func (r *Router) findBy(ctx context.Context, op *command.Op, rt *route) error {
 	if len(shards) == 1 {
 		return r.findOnOne(ctx, op, rt, shards[0])
 	}
+	r.atOneTime(op)
 	cur, err := r.openFind(ctx, op, rt, shards, op.Body)
 	if err != nil {
 		return err
 	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: rt.ns, Cursor: cur, BatchSize: sizeOf(op.Body.Lookup("batchSize"), command.DefaultBatch), SingleBatch: op.Body.Lookup("singleBatch").Truthy(),
-		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(),
+		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(), Vars: snapshotTime(op),
 	})
 }
 
@@ -135,10 +136,13 @@ func (r *Router) passCursor(ctx context.Context, op *command.Op, rt *route, shar
 	if err != nil {
 		return err
 	}
+	if at := cursor.Lookup("atClusterTime"); at.Type == bson.TypeTimestamp {
+		op.ReadConcern.AtClusterTime = at.Timestamp()
+	}
 	m.tailable, m.await = op.Body.Lookup("tailable").Truthy(), op.Body.Lookup("awaitData").Truthy()
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: rt.ns, Cursor: single{m}, BatchSize: int64(len(m.batch)), Tailable: m.tailable, AwaitData: m.await,
-		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(),
+		NoTimeout: op.Body.Lookup("noCursorTimeout").Truthy(), Vars: snapshotTime(op),
 	})
 }
 
