@@ -42,6 +42,7 @@ func run(args []string) int {
 	f.IntVar(&o.ExpiryReads, "expiry-reads", o.ExpiryReads, "how many reads a second run during the row expiry")
 	f.Int64Var(&o.PointDocuments, "point-documents", o.PointDocuments, "how many documents the row points chooses from")
 	f.Int64Var(&o.RelayoutDocuments, "relayout-documents", o.RelayoutDocuments, "how many documents the row relayout moves to another layout")
+	f.Int64Var(&o.ShardedDocuments, "sharded-documents", o.ShardedDocuments, "how many documents the rows of a cluster move and spread, and how many chunks shardedTarget has")
 	f.Int64Var(&o.LiveDocuments, "live-documents", o.LiveDocuments, "how many documents the row expiryLive begins with; half of them go")
 	f.Int64Var(&o.ShapeDocuments, "shape-documents", o.ShapeDocuments, "how many documents the rows expiryLog, expiryTouched and expiryOwn begin with; half of them go")
 	f.Int64Var(&o.SeriesReadings, "readings", o.SeriesReadings, "how many readings the rows of time series have, of 1000 sensors")

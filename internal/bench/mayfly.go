@@ -34,6 +34,7 @@ type mayfly struct {
 	set       map[string]any // parameters that were set since it was started first
 	padding   string         // of documents
 	mixed     bool           // each has another one
+	unordered bool           // an insertMany is: a router asks all shards at the same time
 }
 
 // startMayfly starts a standalone with its Cosmos DB endpoint.
@@ -142,12 +143,17 @@ func (m *mayfly) reset(ctx context.Context, l layout) error {
 			return err
 		}
 	}
+	_, err := m.plain.Indexes().CreateMany(ctx, l.models())
+	return err
+}
+
+// models are the indexes of the layout on a server, in addition to the one on _id.
+func (l layout) models() []mongo.IndexModel {
 	models := []mongo.IndexModel{{Keys: bson.D{{Key: "k", Value: 1}}}}
 	if l.Due {
 		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "due", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)})
 	}
-	_, err := m.plain.Indexes().CreateMany(ctx, models)
-	return err
+	return models
 }
 
 // network returns the bytes that the server has read and written.
@@ -226,7 +232,7 @@ func (w *mayflyWorker) insertDue(ctx context.Context, first int64, due []int64) 
 		}
 		docs[i] = document(first+int64(i), due[i], pad)
 	}
-	_, err := w.m.plain.InsertMany(ctx, docs)
+	_, err := w.m.plain.InsertMany(ctx, docs, options.InsertMany().SetOrdered(!w.m.unordered))
 	return err
 }
 

@@ -38,6 +38,9 @@ type Options struct {
 	PointDocuments int64
 	// ShapeDocuments is how many the rows of shapes of expiry begin with.
 	ShapeDocuments int64
+	// ShardedDocuments is how many documents the rows of a cluster move and spread, and
+	// how many chunks the row shardedTarget has.
+	ShardedDocuments int64
 	// SeriesReadings is how many readings the rows of time series have, and
 	// Readings the file of the real ones that they are made of.
 	SeriesReadings int64
@@ -62,7 +65,7 @@ type Options struct {
 func Default() Options {
 	return Options{
 		Clients: []int{1, 8}, Duration: time.Second, Documents: 100_000, AnalysisDocuments: 1_000_000, Items: 10_000,
-		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, RelayoutDocuments: 1_000_000, LiveDocuments: 10_000_000, ShapeDocuments: 1_000_000, PointDocuments: 1_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
+		ExpiryDocuments: 1_000_000, ExpiryReads: 1000, RelayoutDocuments: 1_000_000, LiveDocuments: 10_000_000, ShapeDocuments: 1_000_000, PointDocuments: 1_000_000, ShardedDocuments: 1_000_000, SeriesReadings: 10_000_000, CacheGB: 1,
 		Postgres: true, Pebble: true, Wire: true, Hollow: true, Redis: true,
 	}
 }
@@ -72,7 +75,7 @@ func Default() Options {
 func (o *Options) Small() {
 	o.Duration, o.Documents, o.ExpiryDocuments = 200*time.Millisecond, 10_000, 50_000
 	o.AnalysisDocuments, o.Items, o.LiveDocuments, o.SeriesReadings, o.PointDocuments = 50_000, 1_000, 50_000, 200_000, 50_000
-	o.ShapeDocuments, o.RelayoutDocuments = 50_000, 50_000
+	o.ShapeDocuments, o.RelayoutDocuments, o.ShardedDocuments = 50_000, 50_000, 20_000
 }
 
 func (o *Options) check() error {
@@ -91,6 +94,8 @@ func (o *Options) check() error {
 		return fmt.Errorf("the rows of shapes of expiry need documents")
 	case o.LiveDocuments < 2:
 		return fmt.Errorf("the row %s needs documents", liveRow)
+	case o.ShardedDocuments < 1000:
+		return fmt.Errorf("the rows of a cluster need at least 1000 documents")
 	case o.PointDocuments < fewPoints:
 		return fmt.Errorf("the row %s needs at least %d documents", pointsRow, fewPoints)
 	case o.SeriesReadings < 10*sensors || o.SeriesReadings%sensors != 0:

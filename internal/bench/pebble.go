@@ -1,16 +1,20 @@
 package bench
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
@@ -313,4 +317,58 @@ func (r *raw) expire(ctx context.Context, total int64, progress func(int64)) err
 		return errWrong
 	}
 	return it.Error()
+}
+
+// rawIngest writes tables of n documents and of their entries by k, and has an empty Pebble
+// take them in: the least that a shard does which gets them all.
+func rawIngest(ctx context.Context, dir string, n int64) (took time.Duration, err error) {
+	dir = filepath.Join(dir, "ingest")
+	db, err := pebble.Open(dir, &pebble.Options{FormatMajorVersion: pebble.FormatNewest, Logger: quiet{}})
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, db.Close()) }()
+	byKey := make([]int64, n)
+	for id := range byKey {
+		byKey[id] = int64(id)
+	}
+	slices.SortFunc(byKey, func(a, b int64) int { return cmp.Compare(indexKey(a), indexKey(b)) })
+	docs, entries := filepath.Join(dir, "documents.sst"), filepath.Join(dir, "entries.sst")
+	began := time.Now()
+	if err := writeTable(docs, func(set func(key, value []byte) error) error {
+		var key []byte
+		for id := range n {
+			key = documentKey(key[:0], id)
+			if err := set(key, document(id, never, mixedPadding(id, len(padding)))); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	if err := writeTable(entries, func(set func(key, value []byte) error) error {
+		var key []byte
+		for _, id := range byKey {
+			key = entryKey(key[:0], spaceByKey, indexKey(id), id)
+			if err := set(key, entry); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		return 0, err
+	}
+	err = db.Ingest(ctx, []string{docs, entries})
+	return time.Since(began), err
+}
+
+// writeTable writes a table of what fill sets, in order.
+func writeTable(path string, fill func(set func(key, value []byte) error) error) error {
+	f, err := vfs.Default.Create(path, vfs.WriteCategoryUnspecified)
+	if err != nil {
+		return err
+	}
+	w := sstable.NewWriter(objstorageprovider.NewFileWritable(f), sstable.WriterOptions{BlockSize: 16 << 10, TableFormat: pebble.FormatNewest.MaxTableFormat()})
+	return errors.Join(fill(w.Set), w.Close())
 }

@@ -92,6 +92,10 @@ func RowNames() []string {
 	for _, r := range replicaRows {
 		names = append(names, r.name)
 	}
+	for _, r := range shardedRows {
+		names = append(names, r.name)
+	}
+	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow)
 	names = append(names, replicaIdleRow, replicaExpiryRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
@@ -108,6 +112,7 @@ type choice struct {
 	idle      bool // replicaIdleRow
 	setExpiry bool // replicaExpiryRow
 	sync      bool // initialSyncRow
+	sharded   shardedChoice
 	points    bool
 	expiry    bool
 	indexed   bool
@@ -118,10 +123,10 @@ type choice struct {
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
-// names analysis, cosmos, replica and expiryShapes stand for all rows of these.
+// names analysis, cosmos, replica, sharded and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -150,6 +155,7 @@ func chooseRows(list string) (c choice, err error) {
 			c.setExpiry = true
 		case name == initialSyncRow:
 			c.sync = true
+		case c.sharded.choose(name):
 		case m >= 0:
 			c.replica = append(c.replica, replicaRows[m])
 		case name == analysisRows:

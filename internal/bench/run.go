@@ -69,6 +69,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("%s: %w", initialSyncRow, err)
 		}
 	}
+	if chosen.sharded.any() {
+		if err := b.sharded(ctx, chosen.sharded); err != nil {
+			return err
+		}
+	}
 	if chosen.points {
 		if err := b.points(ctx); err != nil {
 			return err

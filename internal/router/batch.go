@@ -289,9 +289,7 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 		}
 	}
 	b.count(p)
-	for _, s := range p.statements[:stopped] {
-		b.done(s)
-	}
+	b.done(p.statements[:stopped]...)
 	if old == nil {
 		return nil, nil
 	}
@@ -438,9 +436,15 @@ func (b *batch) count(p *part) {
 	}
 }
 
-// done removes a statement from the pending ones.
-func (b *batch) done(s *statement) {
-	b.pending = slices.DeleteFunc(b.pending, func(o *statement) bool { return o == s })
+// done removes statements from the pending ones.
+func (b *batch) done(all ...*statement) {
+	for _, s := range all {
+		s.done = true
+	}
+	b.pending = slices.DeleteFunc(b.pending, func(s *statement) bool { return s.done })
+	for _, s := range all {
+		s.done = false // it may become pending again
+	}
 }
 
 // retry makes a statement pending again that had no effect.

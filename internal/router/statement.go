@@ -30,6 +30,7 @@ type statement struct {
 	// left, if not nil, has the ranges that are still to be updated; other shards have
 	// finished theirs.
 	left []shard.Range
+	done bool // while it is taken out of the pending ones
 }
 
 func (s *statement) filter() bson.Doc    { return document(s.doc.Lookup("q")) }

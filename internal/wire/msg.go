@@ -53,7 +53,11 @@ type Sequence struct {
 
 // NewSequence makes a sequence of docs, for the sending side.
 func NewSequence(name string, docs ...bson.Doc) Sequence {
-	s := Sequence{Name: name, n: len(docs)}
+	size := 0
+	for _, d := range docs {
+		size += len(d)
+	}
+	s := Sequence{Name: name, n: len(docs), data: make([]byte, 0, size)}
 	for _, d := range docs {
 		s.data = append(s.data, d...)
 	}

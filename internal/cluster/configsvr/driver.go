@@ -31,6 +31,7 @@ type driver struct {
 	events chan step.Event
 	sends  sync.WaitGroup
 	began  time.Time               // of the phase
+	blocks time.Time               // when a move began to block writes; zero before, and for another term
 	pauses map[int32]time.Duration // before a request is sent again
 }
 
@@ -90,6 +91,9 @@ func (d *driver) run() error {
 // one again.
 func (d *driver) send(m step.Send, again bool) {
 	o, got, began := d.op, slices.Clone(d.state.Got), d.began
+	if o.Kind == step.KindMove && m.Name() == "_shardsvrBlock" && d.blocks.IsZero() {
+		d.blocks = time.Now()
+	}
 	pause := time.Duration(0)
 	if again {
 		d.pauses[m.Seq] = min(max(2*d.pauses[m.Seq], d.s.Pause), maxPause)
@@ -192,7 +196,7 @@ func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
 	case step.Undone:
 		c.writes = []write{put(operations, next.Doc())}
 	case step.Ended:
-		c.writes = append(s.ending(o, d.state.Cause), remove(operations, bson.Int64(o.Number)))
+		c.writes = append(d.ending(o), remove(operations, bson.Int64(o.Number)))
 	}
 	if err := s.commit(d.t.ctx, c.writes...); err != nil {
 		return step.Event{}, err
@@ -205,10 +209,11 @@ func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
 }
 
 // ending returns the entries in config.changelog for an operation that ends.
-func (s *Server) ending(o *step.Operation, cause error) []write {
+func (d *driver) ending(o *step.Operation) []write {
 	if o.Kind != step.KindMove {
 		return nil
 	}
+	s, cause := d.s, d.state.Cause
 	b := new(bson.Builder).Value("min", o.Args.Lookup("min")).Value("max", o.Args.Lookup("max")).Value("to", o.Args.Lookup("to")).Value("from", o.Args.Lookup("from"))
 	switch {
 	case o.Phase == step.Committed:
@@ -217,6 +222,9 @@ func (s *Server) ending(o *step.Operation, cause error) []write {
 		b.String("note", "aborted").String("errmsg", mongoerr.From(cause).Message)
 	default:
 		b.String("note", "aborted")
+	}
+	if !d.blocks.IsZero() {
+		b.Int64("writesBlockedMillis", time.Since(d.blocks).Milliseconds())
 	}
 	return []write{s.logged("moveChunk.from", o.Namespace, b.Finish())}
 }

@@ -95,11 +95,13 @@ func (r *request) receive(ctx context.Context) error {
 		return err
 	}
 	if p == nil || p.operation != r.fence.Number {
-		r.s.stop(r.ns) // stops a sweep, which starts again afterwards
 		p = &progress{ns: r.ns.String(), operation: r.fence.Number, from: from.Str()}
 		if err := r.s.put(ctx, nil, receiving, p.doc()); err != nil {
 			return err
 		}
+		// Stops a sweep, which starts again afterwards, and a recipient that Run has started
+		// between the two writes, and which found nothing to go by.
+		r.s.stop(r.ns)
 	}
 	r.s.begin(r.ns)
 	return nil

@@ -1,0 +1,52 @@
+package bench
+
+import (
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestShardedTargets runs the row that needs no server.
+func TestShardedTargets(t *testing.T) {
+	var out strings.Builder
+	b := &bench{o: Default()}
+	b.o.Small()
+	b.o.Out, b.o.Duration = &out, 10*time.Millisecond
+	if err := b.shardedTargets(); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out.String(), "20000 chunks") {
+		t.Error(out.String())
+	}
+}
+
+// TestRawIngest holds that what moves are compared to is taken in.
+func TestRawIngest(t *testing.T) {
+	took, err := rawIngest(t.Context(), t.TempDir(), 5000)
+	if err != nil || took <= 0 {
+		t.Fatal(took, err)
+	}
+}
+
+// TestSharded runs the rows of a cluster in small sizes, with the server of MAYFLY_BIN.
+func TestSharded(t *testing.T) {
+	binary := os.Getenv("MAYFLY_BIN")
+	if binary == "" {
+		t.Skip("MAYFLY_BIN names no server")
+	}
+	var out strings.Builder
+	o := Default()
+	o.Small()
+	o.Binary, o.Rows, o.Out, o.Dir = binary, "sharded", &out, t.TempDir()
+	o.Documents, o.ShardedDocuments, o.ExpiryDocuments, o.CacheGB = 1000, 2000, 3000, 0.1
+	o.Postgres, o.Pebble, o.Wire, o.Hollow = false, false, false, false
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatalf("%v\n%s", err, &out)
+	}
+	for _, want := range []string{"shardedFind", "shardedInsertMany", "one move", "64 moves", "by their hash", "mayfly, three shards"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%s is not there:\n%s", want, &out)
+		}
+	}
+}
