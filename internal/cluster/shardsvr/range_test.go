@@ -285,6 +285,41 @@ func TestIndexIsRecords(t *testing.T) {
 	check()
 }
 
+// TestLaidAnewAsItMoves: a collection that was filled before it was sharded lies by _id, and by
+// its shard key once all of it has moved away and some comes back: then the index on that is
+// the records, and cannot become unique.
+func TestLaidAnewAsItMoves(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	a.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+	a.ask("d", `{insert: "c", documents: [{_id: -1, k: -1}]}`)
+	uuid := a.sharded(`{k: "hashed"}`)
+	for i := range 100 {
+		a.insert(fmt.Sprintf(`{_id: %d, k: %d}`, i, i))
+	}
+	laid := func() bool {
+		t.Helper()
+		_, err := a.try("d", `{collMod: "c", index: {name: "k_hashed", prepareUnique: true}}`)
+		return mongoerr.Is(err, mongoerr.Code(16764))
+	}
+	stored := func(m *member) int64 { return bson.ClampToInt64(m.ask("d", `{collStats: "c"}`).Lookup("count")) }
+	moveRange(t, 10, uuid, `{k: "hashed"}`, a, b, whole, 0, 3)
+	for deadline := time.Now().Add(time.Minute); stored(a) > 0; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%d documents are left on the donor", stored(a))
+		}
+	}
+	moveRange(t, 11, uuid, `{k: "hashed"}`, b, a, upper, 4, 5)
+	if !laid() {
+		t.Error("what came back does not lie by its shard key")
+	}
+	if v := a.ask("d", `{validate: "c", full: true}`).String(); !strings.Contains(v, "valid: true") {
+		t.Error(v)
+	}
+	if n := len(a.ids()) + len(b.ids()); n != 101 {
+		t.Errorf("%d documents, want 101", n)
+	}
+}
+
 // TestPartComesBack: a part of a range that was given away comes back before what was left
 // of the range has gone: it stays.
 func TestPartComesBack(t *testing.T) {

@@ -109,7 +109,7 @@ func (r *request) receive(ctx context.Context) error {
 
 // likeDonor creates the collection like the donor's, at version 0|0. One that is here with
 // the same UUID may be of a time when the shard owned a part of it: it stays if it still is
-// like the donor's.
+// like the donor's, and is laid by its shard key if all of it has gone since.
 func (r *request) likeDonor(ctx context.Context, from string, generation bson.Doc) error {
 	set, err := r.s.set(from)
 	if err != nil {
@@ -131,7 +131,7 @@ func (r *request) likeDonor(ctx context.Context, from string, generation bson.Do
 	entry := &schema.Sharding{Key: k, Unique: r.body.Lookup("unique").Truthy(), Version: v.At(0), Shard: r.s.node.ShardName()}
 	if c := r.s.cat.Lookup(r.ns); c != nil && r.isUUID(c) {
 		if c.Sharding().Version.ShardGeneration == v && like(c, a.Reply) {
-			return nil
+			return r.s.cat.LieByShardKey(ctx, r.ns)
 		}
 		if err := r.s.dropCollection(ctx, r.ns); err != nil {
 			return err
