@@ -125,27 +125,7 @@ func TestKillInMove(t *testing.T) {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d, the %s dies", step.request, step.behind, victim), func(t *testing.T) {
-				k := c.chunksOf(t, "app.c")[0]
-				to := map[string]string{"s0": "s1", "s1": "s0"}[k.Shard]
-				parts := map[string]*testkit.Server{"donor": c.shard(k.Shard), "recipient": c.shard(to), "config primary": c.config}
-				gets := parts["recipient"]
-				if step.donor {
-					gets = parts["donor"]
-				}
-				hangAt(t, gets, step.request, step.behind)
-				ended := make(chan error, 1)
-				go func() {
-					ended <- c.routers[0].Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "moveRange", Value: "app.c"}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to}}).Err()
-				}()
-				hangs(t, gets, step.request, ended)
-				restart(parts[victim])
-				if parts[victim] != gets {
-					run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
-				}
-				t.Logf("the client hears: %v", <-ended)
-				c.settles(t)
-				time.Sleep(hang) // what hung is executed late, if at all
-				t.Logf("%s had the range, and %s has it", k.Shard, c.chunksOf(t, "app.c")[0].Shard)
+				c.killAt(t, "app.c", step, victim)
 				written++
 				if result, err := coll.BulkWrite(t.Context(), all); err != nil || result.ModifiedCount != documents {
 					t.Errorf("%+v %v", result, err)
@@ -154,6 +134,32 @@ func TestKillInMove(t *testing.T) {
 			})
 		}
 	}
+}
+
+// killAt moves the first chunk of a namespace to the other shard, and kills one part once a
+// shard has got the request of a step. It returns when the move has ended.
+func (c *cluster) killAt(t *testing.T, ns string, step moveStep, victim string) {
+	k := c.chunksOf(t, ns)[0]
+	to := map[string]string{"s0": "s1", "s1": "s0"}[k.Shard]
+	parts := map[string]*testkit.Server{"donor": c.shard(k.Shard), "recipient": c.shard(to), "config primary": c.config}
+	gets := parts["recipient"]
+	if step.donor {
+		gets = parts["donor"]
+	}
+	hangAt(t, gets, step.request, step.behind)
+	ended := make(chan error, 1)
+	go func() {
+		ended <- c.routers[0].Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "moveRange", Value: ns}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to}}).Err()
+	}()
+	hangs(t, gets, step.request, ended)
+	restart(parts[victim])
+	if parts[victim] != gets {
+		run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
+	}
+	t.Logf("the client hears: %v", <-ended)
+	c.settles(t)
+	time.Sleep(hang) // what hung is executed late, if at all
+	t.Logf("%s had the range, and %s has it", k.Shard, c.chunksOf(t, ns)[0].Shard)
 }
 
 // whole demands that there are so many documents, each once, through the router and on the
