@@ -37,6 +37,8 @@ type At struct {
 	Of int
 	// Time is the operation's time, Op its number among the operations of that time.
 	Time, Op uint64
+	// Session is that of a transaction; nil outside of one.
+	Session *catalog.Session
 }
 
 // kinds are the operationTypes of the events of operations that are no command.
@@ -214,6 +216,9 @@ func (m *Maker) Event(ctx context.Context, kind string, t *Token, at At) (bson.D
 		if err := m.before(b, at); err != nil {
 			return nil, err
 		}
+	}
+	if at.Session != nil {
+		b.Doc("lsid", at.Session.ID).Int64("txnNumber", at.Session.Txn)
 	}
 	if at.Rule != "" {
 		b.OpenDoc("expired").String("rule", at.Rule)

@@ -164,6 +164,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	defer c.closeUnlessKept()
 	op.Stats.OriginatingCommand = c.command
 	op.inherit(c.command.Lookup("comment"))
+	if f := op.Dispatcher.FailGetMore; f != nil {
+		if err := f.apply(ctx, op); err != nil {
+			return err
+		}
+	}
 	op.Stats.IsQuery = true
 	op.SetPlanSummary(c.planSummary)
 	if s, ok := c.spec.Cursor.(Staged); ok {

@@ -42,6 +42,8 @@ type Dispatcher struct {
 	FailCommand *FailPoint
 	// FailWrite makes statements of retryable writes fail; nil as FailCommand.
 	FailWrite *FailPoint
+	// FailGetMore makes a getMore fail that has found its cursor; nil as FailCommand.
+	FailGetMore *FailPoint
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string

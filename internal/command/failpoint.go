@@ -17,6 +17,8 @@ import (
 // on servers started with enableTestCommands.) The zero value is off.
 type FailPoint struct {
 	Writes bool
+	// GetMores makes it the fail point "failGetMoreAfterCursorCheckout".
+	GetMores bool
 
 	mu      sync.Mutex
 	mode    failMode
@@ -63,7 +65,7 @@ var errFailPointClose = error(mongoerr.New(mongoerr.SocketException, "the fail p
 // Configure sets mode and data as the command has them, and returns how often
 // the fail point was entered before.
 func (f *FailPoint) Configure(mode bson.Value, data bson.Doc) (entered int64, err error) {
-	next := FailPoint{data: failure{all: f.Writes, close: f.Writes}}
+	next := FailPoint{data: failure{all: f.Writes || f.GetMores, close: f.Writes}}
 	if err := next.parseMode(mode); err != nil {
 		return 0, err
 	}

@@ -182,7 +182,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	}
 	given := len(list)
 	if isChangeStream(list) {
-		if err := checkWatchable(n.Catalog.Lookup(ns), ns); err != nil {
+		if err := checkWatchable(op, n.Catalog.Lookup(ns), ns); err != nil {
 			return nil, err
 		}
 	}

@@ -182,11 +182,16 @@ func (s *changeStream) load() (more bool, err error) {
 // entry it goes on to the next one.
 func (s *changeStream) next(ctx context.Context) (bson.Doc, error) {
 	if s.i == 0 && s.entry.Time >= s.from {
-		if first := s.entry.At(0); s.from > first && s.entry.Len() > 0 {
+		switch first := s.entry.At(0); {
+		case s.entry.Transaction():
+			if s.behind != nil && s.behind.Time == s.entry.Time {
+				s.i = int(s.behind.Op)
+			}
+		case s.from > first && s.entry.Changes() > 0:
 			s.i = int(s.from - first)
 		}
 	}
-	if s.i >= s.entry.Len() || s.entry.Time < s.from {
+	if s.i >= s.entry.Changes() || s.entry.Time < s.from {
 		if s.entry.Time >= s.from && s.behind != nil && s.entry.Time > s.behind.Time {
 			return nil, errNotFound(s.behind)
 		}
@@ -194,9 +199,13 @@ func (s *changeStream) next(ctx context.Context) (bson.Doc, error) {
 		s.entry, s.index, s.i = nil, s.index+1, 0
 		return nil, nil
 	}
-	op, of := s.entry.Operation(s.i)
-	at := changestream.At{Operation: op, Of: of, Time: s.entry.At(s.i)}
+	c := s.entry.Change(s.i)
+	at := changestream.At{Operation: c.Operation, Of: c.Of, Time: c.Time, Op: c.Number}
+	if s.entry.Transaction() {
+		at.Session = &s.entry.Session
+	}
 	s.i++
+	op, of := at.Operation, at.Of
 	if op == nil {
 		if s.behind != nil {
 			return nil, errNotFound(s.behind)
@@ -535,8 +544,14 @@ func (w *world) changeStreamOf(arg bson.Doc) (pipeline.Iterator, error) {
 	return s, nil
 }
 
-// checkWatchable refuses a change stream on what is no collection. Error 166.
-func checkWatchable(c *catalog.Collection, ns schema.Namespace) error {
+// checkWatchable refuses a change stream on what is no collection, and with a read concern
+// that it cannot have. Errors: 166, 72.
+func checkWatchable(op *command.Op, c *catalog.Collection, ns schema.Namespace) error {
+	if rc := op.Generic.ReadConcern; rc.Type == bson.TypeDocument {
+		if level := rc.Doc().Lookup("level"); level.Type == bson.TypeString && level.Str() != "majority" {
+			return mongoerr.New(mongoerr.InvalidOptions, "$changeStream cannot run with a readConcern other than 'majority'. Current readConcern: %s", level.Str())
+		}
+	}
 	switch {
 	case c == nil || strings.HasPrefix(ns.Coll, "system."):
 		return nil

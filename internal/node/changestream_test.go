@@ -197,3 +197,122 @@ func TestLostHistory(t *testing.T) {
 		t.Errorf("a new stream: %s", w.reply)
 	}
 }
+
+// Images are what a document was and became, of changes that were made while the collection
+// kept them; an event with two that no document holds comes in fragments, and a stream can
+// be resumed between them.
+func TestChangeStreamImages(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.run("a", "d", `{"create":"c","changeStreamPreAndPostImages":{"enabled":true}}`)
+	const options = `{"fullDocument":"required","fullDocumentBeforeChange":"required","showExpandedEvents":true}`
+	w := s.watch("a", "d", `"c"`, options, `,{"$project":{"operationType":1,"documentKey":1,"fullDocument":1,"fullDocumentBeforeChange":1}}`)
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":1,"a":[1,2]}]}`)
+	s.run("a", "d", `{"update":"c","updates":[{"q":{"_id":1},"u":{"$push":{"a":3}}}]}`)
+	s.run("a", "d", `{"delete":"c","deletes":[{"q":{"_id":1},"limit":1}]}`)
+	var got []string
+	for len(got) < 3 {
+		for _, d := range w.more(60_000) {
+			got = append(got, d.Lookup("fullDocumentBeforeChange").String()+" -> "+d.Lookup("fullDocument").String())
+		}
+	}
+	want := []string{"EOO -> { _id: 1, a: [ 1, 2 ] }", "{ _id: 1, a: [ 1, 2 ] } -> { _id: 1, a: [ 1, 2, 3 ] }", "{ _id: 1, a: [ 1, 2, 3 ] } -> EOO"}
+	for i := range want {
+		if got[i] != want[i] {
+			t.Errorf("event %d: %s", i, got[i])
+		}
+	}
+	large := strings.Repeat("x", 9<<20)
+	split := s.watch("a", "d", `"c"`, options, `,{"$changeStreamSplitLargeEvent":{}}`)
+	whole := s.watch("a", "d", `"c"`, options, ``)
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":2,"a":1,"x":"`+large+`"}]}`)
+	s.run("a", "d", `{"update":"c","updates":[{"q":{"_id":2},"u":{"$inc":{"a":1}}}]}`)
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":3}]}`)
+	var parts []bson.Doc
+	for len(parts) < 4 {
+		for _, d := range split.more(60_000) {
+			parts = append(parts, d.Clone())
+		}
+	}
+	for i, of := range []string{"", "{ fragment: 1, of: 2 }", "{ fragment: 2, of: 2 }", ""} {
+		if v := parts[i].Lookup("splitEvent"); of != "" && v.String() != of || of == "" && !v.IsMissing() {
+			t.Errorf("part %d: %s", i, v)
+		}
+	}
+	token := parts[1].Lookup("_id").Doc()
+	again := s.watch("a", "d", `"c"`, strings.TrimSuffix(options, "}")+`,`+strings.TrimPrefix(resume("resumeAfter", token), "{"), `,{"$changeStreamSplitLargeEvent":{}}`)
+	docs, _ := batch(t, again.reply)
+	if len(docs) == 0 || docs[0].Lookup("splitEvent").String() != "{ fragment: 2, of: 2 }" {
+		t.Errorf("behind the first fragment there are %d events: %.200s", len(docs), again.reply)
+	}
+	for whole.reply.Lookup("ok").Double() == 1 {
+		whole.more(60_000)
+	}
+	if code := whole.reply.Lookup("code").Int32(); code != 10334 {
+		t.Errorf("a whole event: %.200s", whole.reply)
+	}
+	for _, c := range []struct {
+		command string
+		code    int32
+	}{
+		{`{"create":"v","viewOn":"c"}`, 166}, {`{"create":"v","timeseries":{"timeField":"t"}}`, 166},
+	} {
+		s.run("a", "d", `{"drop":"v"}`)
+		s.run("a", "d", c.command)
+		if w := s.watch("a", "d", `"v"`, `{}`, ``); w.reply.Lookup("code").Type != bson.TypeInt32 || w.reply.Lookup("code").Int32() != c.code {
+			t.Errorf("%s: %s", c.command, w.reply)
+		}
+	}
+}
+
+// A transaction's changes are told when it is committed, all with its clusterTime, lsid and
+// txnNumber, and a stream can be resumed between any two of them.
+func TestChangeStreamTransaction(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.run("a", "d", `{"insert":"c","documents":[{"_id":0}]}`)
+	w := s.watch("a", "d", `"c"`, `{}`, ``)
+	const session = `"lsid":{"id":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAA==","subType":"04"}}},"txnNumber":{"$numberLong":"1"},"autocommit":false`
+	for _, command := range []string{
+		`{"insert":"c","documents":[{"_id":1},{"_id":2}],"startTransaction":true,` + session + `}`,
+		`{"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"a":1}}}],` + session + `}`,
+		`{"delete":"c","deletes":[{"q":{"_id":0},"limit":1}],` + session + `}`,
+	} {
+		if r := s.run("a", "d", command); r.Lookup("ok").Double() != 1 {
+			t.Fatal(r)
+		}
+	}
+	if docs := w.more(1); len(docs) != 0 {
+		t.Errorf("before the commit: %s", docs)
+	}
+	if r := s.run("a", "admin", `{"commitTransaction":1,`+session+`}`); r.Lookup("ok").Double() != 1 {
+		t.Fatal(r)
+	}
+	var all []bson.Doc
+	for len(all) < 4 {
+		for _, d := range w.more(60_000) {
+			all = append(all, d.Clone())
+		}
+	}
+	names := make([]string, len(all))
+	for i, d := range all {
+		names[i] = short(d)
+		if d.Lookup("clusterTime").Timestamp() != all[0].Lookup("clusterTime").Timestamp() || d.Lookup("txnNumber").Type != bson.TypeInt64 || !d.Has("lsid") {
+			t.Errorf("event %d: %s", i, d)
+		}
+	}
+	for i, d := range all {
+		again := s.watch("a", "d", `"c"`, resume("resumeAfter", d.Lookup("_id").Doc()), ``)
+		docs, _ := batch(t, again.reply)
+		var rest []string
+		for _, d := range docs {
+			rest = append(rest, short(d))
+		}
+		if got, want := strings.Join(rest, " "), strings.Join(names[i+1:], " "); got != want {
+			t.Errorf("behind event %d: %s, not %s", i, got, want)
+		}
+	}
+	if got := strings.Join(names, " "); got != "insert:1 insert:2 update:1 delete:0" {
+		t.Error(got)
+	}
+}

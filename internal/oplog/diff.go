@@ -129,16 +129,17 @@ func compare(name string, old, value bson.Value) change {
 	return c
 }
 
-// diffArray returns the delta of an array; nil if the whole array takes less space.
-// An array that only grows at its end, or only shrinks, always has a delta: readers
-// expect $push and $pop in this form.
+// diffArray returns the delta of an array; nil if the whole array takes less space, and
+// has another length or more than half of its elements changed. An array that only grows
+// at its end, or only shrinks, always has a delta, and one of which few elements were
+// set: readers expect $push, $pop and {$set: {"a.1": …}} in this form.
 func diffArray(old, array bson.Doc) bson.Doc {
 	was, is := old.Slice(), array.Slice()
 	b := new(bson.Builder).Bool("a", true)
 	if len(is) < len(was) {
 		b.Int32("l", int32(len(is)))
 	}
-	edited := false
+	edited, replaced := false, 0
 	for i, v := range is {
 		switch {
 		case i >= len(was):
@@ -148,12 +149,13 @@ func diffArray(old, array bson.Doc) bson.Doc {
 			if c := compare("", was[i], v); c.delta != nil {
 				b.Doc("s"+bson.Index(i), c.delta)
 			} else {
+				replaced++
 				b.Value("u"+bson.Index(i), v)
 			}
 		}
 	}
 	diff := b.Finish()
-	if edited && len(diff) >= len(array) {
+	if edited && len(diff) >= len(array) && (len(is) != len(was) || 2*replaced > len(is)) {
 		return nil
 	}
 	return diff

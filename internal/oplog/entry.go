@@ -89,15 +89,39 @@ func (e *Entry) Len() int {
 	return len(e.operations)
 }
 
-// Operation returns the operation that document i shows, and the document's number among
-// those of the operation; nil for a noop.
-func (e *Entry) Operation(i int) (op *catalog.Operation, of int) {
-	if len(e.operations) == 0 {
-		return nil, 0
+// Changes returns the number of documents that the entry's operations changed, and of its
+// commands; 1 for a noop.
+func (e *Entry) Changes() int {
+	if e.transaction {
+		return len(e.operations)
 	}
-	return e.operation(i)
+	return e.Len()
 }
 
+// Change is a change of one document, or a command.
+type Change struct {
+	*catalog.Operation // nil for a noop
+	// Of is the document's number among those of the operation.
+	Of int
+	// Time is the change's own or, in a transaction, that of all; Number is its number among
+	// those of that time.
+	Time, Number uint64
+}
+
+// Change returns a change of the entry.
+func (e *Entry) Change(i int) Change {
+	switch {
+	case len(e.operations) == 0:
+		return Change{Time: e.Time}
+	case e.transaction:
+		return Change{Operation: &e.operations[i], Time: e.Time, Number: uint64(i)}
+	}
+	op, of := e.operation(i)
+	return Change{Operation: op, Of: of, Time: e.At(i)}
+}
+
+// operation returns the operation that document i shows, and its number among the
+// operation's documents.
 func (e *Entry) operation(i int) (op *catalog.Operation, of int) {
 	if e.ends == nil {
 		return &e.operations[i], 0

@@ -14,6 +14,8 @@ func failPoint(d *command.Dispatcher, name string) *command.FailPoint {
 		return d.FailCommand
 	case "onPrimaryTransactionalWrite":
 		return d.FailWrite
+	case "failGetMoreAfterCursorCheckout":
+		return d.FailGetMore
 	}
 	return nil
 }
@@ -44,7 +46,7 @@ func RegisterTestCommands(d *command.Dispatcher) {
 	var tests *command.BoolParam
 	tests = d.Params.Bool(command.BoolSpec{Name: "enableTestCommands", Startup: true, OnChange: func() {
 		if tests.Load() && d.FailCommand == nil {
-			d.FailCommand, d.FailWrite = &command.FailPoint{}, &command.FailPoint{Writes: true}
+			d.FailCommand, d.FailWrite, d.FailGetMore = &command.FailPoint{}, &command.FailPoint{Writes: true}, &command.FailPoint{GetMores: true}
 			d.Registry.Register(configureFailPoint())
 		}
 	}})
