@@ -191,6 +191,11 @@ func (m *collModification) hideIndex(c *catalog.Collection, ix *catalog.Index, a
 	if ix.IsID() {
 		return mongoerr.New(mongoerr.BadValue, "can't hide _id index")
 	}
+	if a.Bool("hidden") && !ix.Hidden {
+		if _, err := keepShardKey(c, []*catalog.Index{ix}, false); err != nil {
+			return mongoerr.New(mongoerr.InvalidOptions, "Cannot hide the only compatible index for this collection's shard key")
+		}
+	}
 	m.flag("hidden", ix.Hidden, a.Bool("hidden"), changes)
 	return nil
 }

@@ -42,9 +42,9 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	if err := n.checkUUID(ns.DB, ns.Coll, c, op.Args.Value("collectionUUID")); err != nil {
 		return err
 	}
-	if op.Args.Has("commitQuorum") {
-		return mongoerr.New(mongoerr.BadValue,
-			"Standalones can't specify commitQuorum")
+	quorum, err := n.commitQuorum(ctx, op)
+	if err != nil {
+		return err
 	}
 	if c != nil && c.IsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
@@ -70,6 +70,9 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		if created {
 			n.Catalog.Drop(ctx, ns)
 		}
+		return err
+	}
+	if err := n.awaitQuorum(ctx, quorum); err != nil {
 		return err
 	}
 	var notes []string

@@ -68,6 +68,9 @@ func (r *request) identify() error {
 }
 
 func (r *request) leave() error {
+	if r.s.Identity != r.text("clusterId") {
+		return nil
+	}
 	for ns, c := range r.s.Collections {
 		if c.Sharded && c.Version.Major > 0 {
 			return mongoerr.New(mongoerr.IllegalOperation, "the shard owns chunks of %s", ns)
@@ -169,7 +172,7 @@ func (r *request) unshard() error {
 	c := r.s.Collections[r.ns]
 	switch {
 	case c == nil:
-	case len(c.Docs) == 0 && !r.body.Lookup("unsplittable").Truthy():
+	case len(c.Docs) == 0 && !r.body.Lookup("unsplittable").Truthy() && !r.body.Lookup("keep").Truthy():
 		delete(r.s.Collections, r.ns)
 	default:
 		r.s.change(r.ns, func(c *Collection) { c.Sharded, c.Key, c.Version = false, nil, shard.Version{} })

@@ -46,7 +46,7 @@ func (s *Server) runAddShard(ctx context.Context, op *command.Op) error {
 // addAs adds a set, which has identified itself, as a shard. It returns the shard's id:
 // name, or one that is made if that is empty.
 func (s *Server) addAs(ctx context.Context, at client.SetString, host, name string, has []string) (string, error) {
-	_, err := s.operate(ctx, plan{kind: step.KindAddShard, ns: at.Name, claim: claim{alone: []string{"shard " + at.Name, "shard list"}}, decide: func() (decision, error) {
+	_, err := s.operate(ctx, plan{kind: step.KindAddShard, ns: at.Name, claim: shardListClaim(at.Name, has), decide: func() (decision, error) {
 		d, id, err := s.decideAddShard(at, host, name, has)
 		name = id
 		return d, err

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -30,11 +31,23 @@ func claimOf(o *step.Operation) claim {
 	case step.KindMove:
 		return claim{within: o.Namespace, shards: o.Shards()}
 	case step.KindAddShard, step.KindRemoveShard:
-		return claim{alone: []string{"shard " + o.Namespace}}
+		var dbs []string
+		if v := o.Args.Lookup("databases"); v.Type == bson.TypeDocument {
+			for db := range v.Doc().All() {
+				dbs = append(dbs, db)
+			}
+		}
+		return shardListClaim(o.Namespace, dbs)
 	case step.KindRename, step.KindRenameUnsharded:
 		return claim{alone: []string{o.Namespace, text(o.Args, "to")}}
 	}
 	return claim{alone: []string{o.Namespace}}
+}
+
+// shardListClaim is the claim of an operation that adds a shard, which has these databases,
+// or removes one. Its primary shard hears of a database before other operations on it.
+func shardListClaim(id string, dbs []string) claim {
+	return claim{alone: append([]string{"shard " + id, "shard list"}, dbs...)}
 }
 
 // claims holds the claims by the numbers of their operations.

@@ -15,11 +15,11 @@ import (
 const prefix = "_configsvr"
 
 // newCommand declares a command. Its value and fields are those of the client's command
-// of the same name.
+// of the same name, which errors name.
 func newCommand(name string, value *command.Field, run command.Handler, fields ...*command.Field) *command.Command {
 	return &command.Command{
 		Name: prefix + name, Flags: command.AdminOnly | command.TakesWriteConcern, Run: run,
-		Fields: command.NewFields(prefix+name, append([]*command.Field{command.Value(value)}, fields...)...),
+		Fields: command.NewFields(lowerFirst(name), append([]*command.Field{command.Value(value)}, fields...)...),
 		Help:   "what a router asks the config servers for " + lowerFirst(name),
 	}
 }
@@ -30,7 +30,7 @@ func lowerFirst(name string) string { return strings.ToLower(name[:1]) + name[1:
 func clientsName(c *command.Command) string { return lowerFirst(strings.TrimPrefix(c.Name, prefix)) }
 
 // value returns the command's own value, a string.
-func value(op *command.Op) string { return op.Args.Str(op.Command.Name) }
+func value(op *command.Op) string { return op.Args.Str(clientsName(op.Command)) }
 
 // namespaceOf returns the namespace that a command is about. The name of the buckets of a
 // time series stands for the time series, whose only entry in config.collections is theirs.

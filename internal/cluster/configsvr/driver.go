@@ -137,7 +137,7 @@ func (d *driver) ask(o *step.Operation, m step.Send, got step.Answers) (bson.Doc
 	}
 	b := new(bson.Builder).Fields(m.Body)
 	if !m.Asks {
-		step.Fence{Number: o.Number, Phase: o.Phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low()}.Append(b)
+		step.Fence{Number: o.Number, Phase: o.Phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low(), Cluster: d.t.cluster}.Append(b)
 	}
 	return d.s.Shards.Ask(d.ctx, host, "admin", b.Finish())
 }
@@ -158,7 +158,8 @@ func noAnswer(err error) bool {
 	return false
 }
 
-// write writes the next phase, and retries until that has succeeded or cannot succeed.
+// write writes the next phase, and retries until that has succeeded. A commit that config.*
+// does not take undoes the operation.
 func (d *driver) write(p step.Phase) (step.Event, error) {
 	for {
 		e, err := d.tryWrite(p)
@@ -168,6 +169,9 @@ func (d *driver) write(p step.Phase) (step.Event, error) {
 		}
 		if d.t.ctx.Err() != nil {
 			return e, context.Cause(d.t.ctx)
+		}
+		if p == step.Committed && !noAnswer(err) {
+			return step.Event{Kind: step.Refused, Err: err}, nil
 		}
 		d.s.Log.ErrorContext(d.ctx, "The config servers cannot write an operation", "id", 9000604, "operation", d.r.op.Number, "phase", p.String(), "error", err.Error())
 		d.s.sleep(d.t.ctx, d.s.Pause)

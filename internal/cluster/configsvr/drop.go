@@ -75,6 +75,22 @@ func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) 
 	return c.checkUUID(op)
 }
 
+// exists checks that there is a collection, sharded or not. Error 26.
+func (s *Server) exists(ctx context.Context, ns string) error {
+	c, err := s.collection(ns)
+	if err != nil || c.Namespace != "" {
+		return err
+	}
+	db, err := s.database(databaseOf(ns))
+	if err == nil && db.Name != "" {
+		c, err = s.unsharded(ctx, db, ns)
+	}
+	if err == nil && c.Namespace == "" {
+		err = mongoerr.New(mongoerr.NamespaceNotFound, "Collection %s doesn't exist", ns)
+	}
+	return err
+}
+
 // unsharded returns an unsharded collection as its primary shard reports it, or one
 // with an empty name.
 func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c collectionDoc, err error) {

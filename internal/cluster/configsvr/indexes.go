@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/shard"
 )
 
 // indexes runs createIndexes, dropIndexes or collMod on all shards of a sharded
@@ -26,6 +27,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	asked := op.Args.Doc("command")
 	var owners []string
 	var before map[string][]string
+	var key *shard.Key // nil if the collection is not sharded
 	name, _ := asked.First()
 	if err := s.read(func() error {
 		c, err := s.tracked(ns)
@@ -37,10 +39,20 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		}
 		if err == nil {
 			owners, err = s.owners(&c)
+			key = c.Key
+			if c.Unsplittable {
+				key = nil
+			}
 		}
 		return err
 	}); err != nil {
 		return err
+	}
+	var dry bson.Doc
+	if name == "collMod" {
+		if dry, err = s.makesUnique(ctx, ns, key, owners, asked); err != nil {
+			return err
+		}
 	}
 	if name == "createIndexes" {
 		if before, err = s.indexesOn(ctx, ns, owners); err != nil {
@@ -54,6 +66,9 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		}
 		now, err := s.owners(&c)
 		b := new(bson.Builder).Strings("shards", now...).Doc("command", asked)
+		if dry != nil {
+			b.Doc("dry", dry)
+		}
 		if before != nil {
 			b.OpenDoc("undo")
 			for _, id := range now {
@@ -65,6 +80,9 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	}})
 	if err != nil {
 		return err
+	}
+	if dry != nil { // a dry run and the run of each
+		got = got[len(got)/2:]
 	}
 	slices.SortFunc(got, func(a, b step.Answer) int { return strings.Compare(a.Shard, b.Shard) })
 	b := op.Reply.OpenDoc("raw")
@@ -103,6 +121,35 @@ func uniqueOverShards(c *collectionDoc, asked bson.Doc) error {
 	return nil
 }
 
+// makesUnique checks a collMod that makes an index unique, or prepares one for it: it has to be
+// unique over all shards. If it makes one unique, dry is the same as a dry run, since each
+// shard has to agree before any does it. Errors: 72, and those of listIndexes.
+func (s *Server) makesUnique(ctx context.Context, ns string, key *shard.Key, on []string, asked bson.Doc) (dry bson.Doc, err error) {
+	index := asked.Lookup("index")
+	if key == nil || index.Type != bson.TypeDocument {
+		return nil, nil
+	}
+	unique := index.Doc().Lookup("unique").Truthy()
+	if !unique && !index.Doc().Lookup("prepareUnique").Truthy() {
+		return nil, nil
+	}
+	specs, err := s.specsOn(ctx, ns, on[0])
+	if err != nil {
+		return nil, err
+	}
+	for _, spec := range specs {
+		pattern := spec.Lookup("key")
+		named := index.Doc().Has("name") && bson.Equal(index.Doc().Lookup("name"), spec.Lookup("name"))
+		if (named || bson.Equal(index.Doc().Lookup("keyPattern"), pattern)) && !key.AllowsUnique(pattern.Doc()) {
+			return nil, mongoerr.New(mongoerr.InvalidOptions, "cannot make the index over %s unique with shard key pattern %s", pattern, key)
+		}
+	}
+	if !unique || asked.Lookup("dryRun").Truthy() {
+		return nil, nil
+	}
+	return with(asked, field{"dryRun", bson.True}), nil
+}
+
 // fresh returns the names of the indexes that createIndexes would create.
 func fresh(asked bson.Doc, have []string) (out []string) {
 	for v := range asked.Lookup("indexes").Doc().Values() {
@@ -118,20 +165,32 @@ func fresh(asked bson.Doc, have []string) (out []string) {
 
 // indexesOn returns the names of a collection's indexes on each of the shards.
 func (s *Server) indexesOn(ctx context.Context, ns string, on []string) (map[string][]string, error) {
-	db, coll, _ := strings.Cut(ns, ".")
 	out := map[string][]string{}
 	for _, id := range on {
-		sh, err := s.shard(id)
+		specs, err := s.specsOn(ctx, ns, id)
 		if err != nil {
 			return nil, err
 		}
-		reply, err := s.Shards.Ask(ctx, sh.Host, db, new(bson.Builder).String("listIndexes", coll).OpenDoc("cursor").Int32("batchSize", 1000).Close().Finish())
-		if err != nil {
-			return nil, err
-		}
-		for v := range reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
-			out[id] = append(out[id], text(v.Doc(), "name"))
+		for _, spec := range specs {
+			out[id] = append(out[id], text(spec, "name"))
 		}
 	}
 	return out, nil
+}
+
+// specsOn returns the specifications of a collection's indexes on a shard.
+func (s *Server) specsOn(ctx context.Context, ns, id string) (specs []bson.Doc, err error) {
+	sh, err := s.shard(id)
+	if err != nil {
+		return nil, err
+	}
+	db, coll, _ := strings.Cut(ns, ".")
+	reply, err := s.Shards.Ask(ctx, sh.Host, db, new(bson.Builder).String("listIndexes", coll).OpenDoc("cursor").Int32("batchSize", 1000).Close().Finish())
+	if err != nil {
+		return nil, err
+	}
+	for v := range reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+		specs = append(specs, v.Doc())
+	}
+	return specs, nil
 }

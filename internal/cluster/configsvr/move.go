@@ -60,7 +60,10 @@ func (s *Server) runMoveChunk(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.move(ctx, w)
+	began := time.Now()
+	if _, err = s.move(ctx, w); err == nil {
+		op.Reply.Int64("millis", time.Since(began).Milliseconds())
+	}
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
@@ -27,14 +26,10 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	if err := s.exists(ctx, ns); err != nil {
+		return err
+	}
 	_, err = s.operate(ctx, plan{kind: step.KindRefine, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		db, err := s.database(databaseOf(ns))
-		if err == nil && db.Name == "" {
-			err = mongoerr.New(mongoerr.NamespaceNotFound, "Collection %s doesn't exist", ns)
-		}
-		if err != nil {
-			return decision{}, err
-		}
 		c, err := s.sharded(ns)
 		if err == nil {
 			err = c.checkUUID(op)

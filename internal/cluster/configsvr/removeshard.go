@@ -80,7 +80,7 @@ func (s *Server) finishRemove(ctx context.Context, id string) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindRemoveShard, ns: id, claim: claim{alone: []string{"shard " + id, "shard list"}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{kind: step.KindRemoveShard, ns: id, claim: shardListClaim(id, nil), decide: func() (decision, error) {
 		sh, err := s.shard(id)
 		if err != nil {
 			return decision{}, err

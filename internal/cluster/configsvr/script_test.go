@@ -192,7 +192,7 @@ var (
 	objectID  = regexp.MustCompile(`ObjectId\('[0-9a-f]{24}'\)`)
 	anyUUID   = regexp.MustCompile(`UUID\("[0-9a-f]{8}-[0-9a-f-]*"\)`)
 	timestamp = regexp.MustCompile(`Timestamp\(10[0-9]*, [0-9]+\)`)
-	took      = regexp.MustCompile(`(executionTimeMillis|bytesPerSecond|secondsLeft|writesBlockedMillis): [0-9]+`)
+	took      = regexp.MustCompile(`(executionTimeMillis|millis|bytesPerSecond|secondsLeft|writesBlockedMillis): [0-9]+`)
 	date      = regexp.MustCompile(`new Date\([0-9]+\)`)
 )
 

@@ -64,8 +64,12 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	was, err := s.unsharded(ctx, db, ns)
+	if err != nil {
+		return err
+	}
 	_, err = s.operate(ctx, plan{kind: step.KindShardCollection, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
-		return s.decideShardCollection(ns, key, series, op, db.Name)
+		return s.decideShardCollection(ns, key, series, op, db.Name, was.Namespace != "")
 	}})
 	if err == nil {
 		op.Reply.String("collectionsharded", ns)
@@ -126,7 +130,7 @@ func mayBeSharded(ns string) error {
 	return nil
 }
 
-func (s *Server) decideShardCollection(ns string, key *shard.Key, series *schema.Timeseries, op *command.Op, name string) (decision, error) {
+func (s *Server) decideShardCollection(ns string, key *shard.Key, series *schema.Timeseries, op *command.Op, name string, existed bool) (decision, error) {
 	c, err := s.collection(ns)
 	if err != nil {
 		return decision{}, err
@@ -153,7 +157,7 @@ func (s *Server) decideShardCollection(ns string, key *shard.Key, series *schema
 	if err != nil {
 		return decision{}, err
 	}
-	b := new(bson.Builder).String("primary", db.Primary).Strings("shards", ids(all)...).Doc("key", key.Pattern()).Bool("unique", a.Bool("unique"))
+	b := new(bson.Builder).String("primary", db.Primary).Strings("shards", ids(all)...).Doc("key", key.Pattern()).Bool("unique", a.Bool("unique")).Bool("existed", existed)
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
 	for _, name := range []string{"collation", "numInitialChunks", "presplitHashedZones", "implicitlyCreateIndex", "enforceUniquenessCheck"} {
 		b.Value(name, a.Value(name))

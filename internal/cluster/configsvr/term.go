@@ -15,7 +15,9 @@ import (
 type term struct {
 	ctx    context.Context
 	number uint64
-	work   sync.WaitGroup
+	// cluster is the cluster's id.
+	cluster [12]byte
+	work    sync.WaitGroup
 
 	mu      sync.Mutex
 	running map[int64]*running
@@ -87,6 +89,13 @@ func (s *Server) take(t *term) error {
 	s.claims.init()
 	if err := s.prepare(t.ctx); err != nil {
 		return err
+	}
+	id, err := s.clusterID()
+	if err != nil {
+		return err
+	}
+	if id.Type == bson.TypeObjectID {
+		t.cluster = id.ObjectID()
 	}
 	docs, err := s.all(operations)
 	if err != nil {

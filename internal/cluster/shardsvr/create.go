@@ -2,6 +2,7 @@ package shardsvr
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -98,11 +99,15 @@ func (r *request) shardCollection(ctx context.Context) error {
 	}
 	series := r.body.Lookup("timeseries")
 	if c == nil {
-		var options bson.Doc
-		if series.Type == bson.TypeDocument {
-			options = new(bson.Builder).Value("timeseries", series).Finish()
+		if v := r.body.Lookup("implicitlyCreateIndex"); v.Type == bson.TypeBool && !v.Bool() {
+			return errNoKeyIndex
 		}
-		if c, err = r.s.cat.Create(ctx, r.ns, options); err != nil {
+		// With the entry from the beginning: what fails later is undone with the collection.
+		n := catalog.NewCollection{Sharding: entry}
+		if series.Type == bson.TypeDocument {
+			n.Options = new(bson.Builder).Value("timeseries", series).Finish()
+		}
+		if c, err = r.s.cat.CreateWith(ctx, r.ns, n); err != nil {
 			return err
 		}
 	}
@@ -121,7 +126,7 @@ func (r *request) shardCollection(ctx context.Context) error {
 		if c, err = r.s.cat.SetSharding(ctx, r.ns, func(*catalog.Collection) (*schema.Sharding, error) { return entry, nil }); err != nil {
 			return err
 		}
-	case had == nil:
+	case !unsplittable:
 		if c, err = r.s.shard(ctx, c, entry, r.body); err != nil {
 			return err
 		}
@@ -143,6 +148,8 @@ func sameSeries(c *catalog.Collection, options bson.Value) bool {
 	return c.Settings.Timeseries.Same(schema.LoadTimeseries(options.Doc()))
 }
 
+var errNoKeyIndex = mongoerr.New(mongoerr.Code(6373200), "Must have an index compatible with the proposed shard key")
+
 // shard shards c, and builds the index that its shard key needs.
 func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.Sharding, body bson.Doc) (*catalog.Collection, error) {
 	if c.Settings.Collation != nil && !body.Has("collation") && !body.Lookup("unsplittable").Truthy() {
@@ -155,7 +162,7 @@ func (s *Shard) shard(ctx context.Context, c *catalog.Collection, entry *schema.
 			return nil, mongoerr.New(mongoerr.InvalidOptions, "Please create an index that starts with the proposed shard key before sharding the collection. %s", strings.Join(reasons, " "))
 		}
 		if v := body.Lookup("implicitlyCreateIndex"); v.Type == bson.TypeBool && !v.Bool() {
-			return nil, mongoerr.New(mongoerr.Code(6373200), "Must have an index compatible with the proposed shard key")
+			return nil, errNoKeyIndex
 		}
 		if _, _, err := s.cat.CreateIndexes(ctx, c.Namespace, []bson.Doc{keyIndex(c, entry)}); err != nil {
 			return nil, err
@@ -203,14 +210,14 @@ func keyIndex(c *catalog.Collection, entry *schema.Sharding) bson.Doc {
 	return b.Finish()
 }
 
-// unshard answers {_shardsvrUnshard: ns, uuid}: it undoes _shardsvrShard, and
-// _shardsvrCreateSharded if the collection is empty.
+// unshard answers {_shardsvrUnshard: ns, uuid, keep}: it undoes _shardsvrShard, and
+// _shardsvrCreateSharded if the collection is empty. With keep it was there before.
 func (r *request) unshard(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || c.Sharding() == nil || r.body.Has("uuid") && !r.isUUID(c) {
 		return nil
 	}
-	if c.Count() == 0 && !r.body.Lookup("unsplittable").Truthy() {
+	if c.Count() == 0 && !r.body.Lookup("unsplittable").Truthy() && !r.body.Lookup("keep").Truthy() {
 		return r.s.dropCollection(ctx, r.ns)
 	}
 	_, err := r.s.cat.SetSharding(ctx, r.ns, func(*catalog.Collection) (*schema.Sharding, error) { return nil, nil })
@@ -248,8 +255,25 @@ func (r *request) toVersion(s *schema.Sharding) error {
 	return err
 }
 
-// version answers {_shardsvrVersion: ns, uuid, version}.
-func (r *request) version(ctx context.Context) error {
-	_, err := r.change(ctx, r.toVersion)
+// tell is change for what the shard is told after a commit. Whoever talked to the shard
+// itself may have dropped the collection: then nobody is left to be told, and it is no error,
+// else the operation would ask for ever.
+func (r *request) tell(ctx context.Context, f func(s *schema.Sharding) error) error {
+	_, err := r.change(ctx, f)
+	var e *mongoerr.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	switch e.Code {
+	case mongoerr.NamespaceNotFound, mongoerr.NamespaceNotSharded, mongoerr.CollectionUUIDMismatch:
+		r.s.log.ErrorContext(ctx, "A collection of the cluster is missing on this shard", "id", logMissing, "namespace", r.ns.String(), "error", e.Message)
+		return nil
+	}
 	return err
 }
+
+// logMissing is the id of the log line about a collection that should be here.
+const logMissing = 9000041
+
+// version answers {_shardsvrVersion: ns, uuid, version}.
+func (r *request) version(ctx context.Context) error { return r.tell(ctx, r.toVersion) }

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
@@ -88,6 +89,9 @@ func (s *Shard) command(name string, do func(*request, context.Context) error) *
 				if r.fence, err = step.ParseFence(v); err != nil {
 					return err
 				}
+				if other, err := s.ofAnotherCluster(r.fence); err != nil || other {
+					return r.answerAnother(ctx, err)
+				}
 				if err := s.raise(ctx, r.name, r.fence); err != nil {
 					return err
 				}
@@ -96,6 +100,33 @@ func (s *Shard) command(name string, do func(*request, context.Context) error) *
 		},
 	}
 }
+
+// ofAnotherCluster reports whether a request comes from a cluster that this shard is not part of.
+func (s *Shard) ofAnotherCluster(f step.Fence) (bool, error) {
+	have, err := s.node.Stored(identities, node.ShardIdentity)
+	if err != nil || have == nil || f.Cluster == [12]byte{} {
+		return false, err
+	}
+	id := have.Lookup("clusterId")
+	return id.Type == bson.TypeObjectID && id.ObjectID() != f.Cluster, nil
+}
+
+// answerAnother answers a request of another cluster, or passes err on. Nothing is done. Where
+// an operation of that cluster only goes forward, that is no error, else it would ask for ever.
+func (r *request) answerAnother(ctx context.Context, err error) error {
+	if err != nil {
+		return err
+	}
+	err = mongoerr.New(mongoerr.AlreadyInitialized, "this is shard %s of another cluster", r.s.node.ShardName())
+	if r.fence.Phase == step.Trying {
+		return err
+	}
+	r.s.log.WarnContext(ctx, "A request of another cluster has no effect", "id", logAnother, "request", r.op.Command.Name, "error", err.Error())
+	return nil
+}
+
+// logAnother is the id of the log line about a request of another cluster.
+const logAnother = 9000042
 
 // errLate is the answer to a request that arrives behind later ones.
 var errLate = mongoerr.New(mongoerr.ConflictingOperationInProgress, "the operation has advanced or ended")
@@ -111,6 +142,16 @@ func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
 	if err != nil {
 		return err
 	}
+	sameCluster := func(d bson.Doc) bool {
+		id := d.Lookup("cluster")
+		return id.Type != bson.TypeObjectID || id.ObjectID() == f.Cluster
+	}
+	if !sameCluster(low) { // which this set has left since
+		low = nil
+	}
+	if !sameCluster(have) {
+		have = nil
+	}
 	was, _ := bson.ExactInt64(low.Lookup("number"))
 	if f.Number < was {
 		return errLate
@@ -125,19 +166,27 @@ func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
 			return nil
 		}
 	}
-	doc := new(bson.Builder).String("_id", name).Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq).Finish()
-	if err := s.put(ctx, nil, operations, doc); err != nil || f.Low <= was {
+	b := new(bson.Builder).String("_id", name).Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq)
+	if err := s.put(ctx, nil, operations, inCluster(b, f)); err != nil || f.Low <= was {
 		return err
 	}
-	return s.forget(ctx, f.Low)
+	return s.forget(ctx, f)
+}
+
+// inCluster ends a document of a fence with the fence's cluster.
+func inCluster(b *bson.Builder, f step.Fence) bson.Doc {
+	if f.Cluster != [12]byte{} {
+		b.ObjectID("cluster", f.Cluster)
+	}
+	return b.Finish()
 }
 
 // forget removes the fences of operations that have ended.
-func (s *Shard) forget(ctx context.Context, low int64) error {
-	if err := s.put(ctx, nil, operations, new(bson.Builder).String("_id", lowest).Int64("number", low).Finish()); err != nil {
+func (s *Shard) forget(ctx context.Context, f step.Fence) error {
+	if err := s.put(ctx, nil, operations, inCluster(new(bson.Builder).String("_id", lowest).Int64("number", f.Low), f)); err != nil {
 		return err
 	}
-	filter, err := match.Parse(new(bson.Builder).OpenDoc("number").Int64("$lt", low).Close().OpenDoc("_id").String("$ne", lowest).Close().Finish(), nil)
+	filter, err := match.Parse(new(bson.Builder).OpenDoc("number").Int64("$lt", f.Low).Close().OpenDoc("_id").String("$ne", lowest).Close().Finish(), nil)
 	if err != nil {
 		return err
 	}

@@ -19,20 +19,30 @@ func (r *request) identify(ctx context.Context) error {
 	if name.Type != bson.TypeString || config.Type != bson.TypeString {
 		return mongoerr.New(mongoerr.BadValue, "_shardsvrIdentify needs clusterId, name and configdb")
 	}
-	have, err := r.s.node.Stored(identities, node.ShardIdentity)
+	have, other, err := r.identity()
 	if err != nil {
 		return err
 	}
-	if have != nil && (!bson.Equal(have.Lookup("clusterId"), id) || !bson.Equal(have.Lookup("shardName"), name)) {
+	if other {
 		return mongoerr.New(mongoerr.AlreadyInitialized, "this is shard %s of cluster %s", have.Lookup("shardName"), have.Lookup("clusterId"))
 	}
 	doc := new(bson.Builder).String("_id", node.ShardIdentity).Value("shardName", name).Value("clusterId", id).Value("configsvrConnectionString", config).Finish()
 	return r.s.put(ctx, nil, identities, doc)
 }
 
-// leave answers {_shardsvrLeave}: this replica set stops being a shard. Errors: 20 if it
-// still owns chunks.
+// identity returns the shard that this replica set is, nil for none, and whether that is
+// another one than the request's.
+func (r *request) identity() (have bson.Doc, other bool, err error) {
+	have, err = r.s.node.Stored(identities, node.ShardIdentity)
+	return have, have != nil && (!bson.Equal(have.Lookup("clusterId"), r.body.Lookup("clusterId")) || !bson.Equal(have.Lookup("shardName"), r.body.Lookup("name"))), err
+}
+
+// leave answers {_shardsvrLeave, clusterId, name}: this replica set stops being that shard.
+// If it is another one, there is nothing to do. Errors: 20 if it still owns chunks.
 func (r *request) leave(ctx context.Context) error {
+	if have, other, err := r.identity(); err != nil || have == nil || other {
+		return err
+	}
 	var empty []schema.Namespace
 	for _, db := range r.s.cat.Databases() {
 		for _, c := range r.s.cat.Collections(db) {

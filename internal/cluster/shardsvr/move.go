@@ -60,7 +60,7 @@ func (r *request) own(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = r.change(ctx, func(s *schema.Sharding) error {
+	err = r.tell(ctx, func(s *schema.Sharding) error {
 		i := slices.IndexFunc(s.Hidden, func(h schema.HiddenRange) bool { return h.Receiving && h.Operation == r.fence.Number })
 		switch {
 		case i < 0: // executed before
@@ -82,7 +82,7 @@ func (r *request) own(ctx context.Context) error {
 // given answers {_shardsvrGiven: ns, min, max, version}: the range belongs to another
 // shard now, and its documents here are removed.
 func (r *request) given(ctx context.Context) error {
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
+	err := r.tell(ctx, func(s *schema.Sharding) error {
 		span, err := r.rangeOf(s.Key)
 		if err != nil {
 			return err
@@ -108,7 +108,7 @@ func (r *request) abort(ctx context.Context) error {
 	if h := receivingOf(c); h != nil && h.Operation == r.fence.Number {
 		r.s.stop(r.ns)
 	}
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
+	err := r.tell(ctx, func(s *schema.Sharding) error {
 		if s.Blocked != nil && s.Blocked.Operation == r.fence.Number {
 			s.Blocked = nil
 		}

@@ -65,7 +65,24 @@ func (r *request) receive(ctx context.Context) error {
 			return err
 		}
 	}
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
+	busy := mongoerr.New(mongoerr.ConflictingOperationInProgress, "another range of %s is being received", r.ns)
+	if c := r.s.cat.Lookup(r.ns); c != nil {
+		if h := receivingOf(c); h != nil && h.Operation != r.fence.Number {
+			return busy
+		}
+	}
+	p, err := r.s.received(r.ns)
+	if err != nil {
+		return err
+	}
+	begins := p == nil || p.operation != r.fence.Number
+	if begins { // before the entry says it: whoever finds that receives by this document
+		p = &progress{ns: r.ns.String(), operation: r.fence.Number, from: from.Str()}
+		if err := r.s.put(ctx, nil, receiving, p.doc()); err != nil {
+			return err
+		}
+	}
+	_, err = r.change(ctx, func(s *schema.Sharding) error {
 		span, err := r.rangeOf(s.Key)
 		if err != nil {
 			return err
@@ -76,7 +93,7 @@ func (r *request) receive(ctx context.Context) error {
 			case h.Receiving && h.Operation == r.fence.Number && h.Same(span):
 				return nil // in progress already
 			case h.Receiving:
-				return mongoerr.New(mongoerr.ConflictingOperationInProgress, "another range of %s is being received", r.ns)
+				return busy
 			}
 			// What it holds of the range goes before anything is received, and then it
 			// must not take what was received with it.
@@ -90,18 +107,8 @@ func (r *request) receive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	p, err := r.s.received(r.ns)
-	if err != nil {
-		return err
-	}
-	if p == nil || p.operation != r.fence.Number {
-		p = &progress{ns: r.ns.String(), operation: r.fence.Number, from: from.Str()}
-		if err := r.s.put(ctx, nil, receiving, p.doc()); err != nil {
-			return err
-		}
-		// Stops a sweep, which starts again afterwards, and a recipient that Run has started
-		// between the two writes, and which found nothing to go by.
-		r.s.stop(r.ns)
+	if begins {
+		r.s.stop(r.ns) // stops a sweep, which starts again afterwards
 	}
 	r.s.begin(r.ns)
 	return nil

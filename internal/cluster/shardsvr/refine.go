@@ -35,7 +35,7 @@ func (r *request) refine(ctx context.Context) error {
 		}
 		return nil
 	}
-	_, err = r.change(ctx, func(s *schema.Sharding) error {
+	return r.tell(ctx, func(s *schema.Sharding) error {
 		if len(s.Hidden) > 0 {
 			return errBusy
 		}
@@ -43,7 +43,6 @@ func (r *request) refine(ctx context.Context) error {
 		s.Unique = s.Unique && !r.body.Lookup("unsplittable").Truthy()
 		return r.toVersion(s)
 	})
-	return err
 }
 
 var errBusy = mongoerr.New(mongoerr.ConflictingOperationInProgress, "ranges of the collection are being received or removed")

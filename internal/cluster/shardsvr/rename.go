@@ -12,8 +12,9 @@ import (
 // rename answers {_shardsvrRename: ns, to, uuid, version, dropTarget}: the collection, with
 // the UUID if one is given, gets the name, and one that has the name already is dropped if
 // it has the UUID dropTarget. Where it is not there any more, the request was executed
-// before. {…, check: true, dropTarget: bool} only tells whether that is
-// possible: {uuid, target}, the UUIDs of both. Errors: 26, 48, 166.
+// before. {…, check: true, dropTarget: bool, obsolete: bool} only tells whether that is
+// possible: {uuid, target}, the UUIDs of both; with obsolete what is sharded under the new name
+// is not in the way. Errors: 26, 48, 166.
 func (r *request) rename(ctx context.Context) error {
 	v := r.body.Lookup("to")
 	if v.Type != bson.TypeString {
@@ -26,7 +27,9 @@ func (r *request) rename(ctx context.Context) error {
 	}
 	executed := c == nil || r.body.Has("uuid") && !r.isUUID(c)
 	if !executed {
-		if _, err := r.s.cat.Rename(ctx, r.ns, to, target != nil && hasUUID(target, r.body.Lookup("dropTarget"))); err != nil {
+		// What is sharded there and is not what the config servers know of is of an earlier life.
+		drop := target != nil && (hasUUID(target, r.body.Lookup("dropTarget")) || target.Sharding() != nil && r.body.Has("version"))
+		if _, err := r.s.cat.Rename(ctx, r.ns, to, drop); err != nil {
 			return err
 		}
 	}
@@ -34,11 +37,10 @@ func (r *request) rename(ctx context.Context) error {
 	if c := r.s.cat.Lookup(to); c == nil || c.Sharding() == nil || !r.body.Has("version") {
 		return nil
 	}
-	_, err := r.change(ctx, func(s *schema.Sharding) error {
+	return r.tell(ctx, func(s *schema.Sharding) error {
 		s.Blocked = nil
 		return r.toVersion(s)
 	})
-	return err
 }
 
 func (r *request) checkRename(c, target *catalog.Collection, to schema.Namespace) error {
@@ -49,6 +51,7 @@ func (r *request) checkRename(c, target *catalog.Collection, to schema.Namespace
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "cannot rename view: %s", r.ns)
 	case target != nil && target.SeenAsView():
 		return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
+	case target != nil && target.Sharding() != nil && r.body.Lookup("obsolete").Truthy():
 	case target != nil && !r.body.Lookup("dropTarget").Truthy():
 		return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 	}

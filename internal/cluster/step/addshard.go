@@ -35,6 +35,9 @@ func identify(o *Operation, _ Answers) []Request {
 		Value("name", o.Args.Lookup("shard")).Value("configdb", o.Args.Lookup("configdb")).Finish()}}
 }
 
+// leave names the shard that leaves, too: a set that is another one, or one of another
+// cluster, was never added.
 func leave(o *Operation, _ Answers) []Request {
-	return []Request{{Shard: o.Args.Lookup("shard").Str(), Body: new(bson.Builder).Int32("_shardsvrLeave", 1).Finish()}}
+	return []Request{{Shard: o.Args.Lookup("shard").Str(), Body: new(bson.Builder).Int32("_shardsvrLeave", 1).
+		Value("clusterId", o.Args.Lookup("clusterId")).Value("name", o.Args.Lookup("shard")).Finish()}}
 }

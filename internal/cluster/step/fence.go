@@ -17,6 +17,8 @@ type Fence struct {
 	Seq    int32
 	// Low is a number below which all operations have ended. Compare ignores it.
 	Low int64
+	// Cluster is the cluster's id: another one counts its own operations. Compare ignores it.
+	Cluster [12]byte
 }
 
 // Compare orders two fences.
@@ -26,7 +28,11 @@ func (f Fence) Compare(g Fence) int {
 
 // Append writes f as the field operation of a request.
 func (f Fence) Append(b *bson.Builder) {
-	b.OpenDoc("operation").Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq).Int64("low", f.Low).Close()
+	b.OpenDoc("operation").Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq).Int64("low", f.Low)
+	if f.Cluster != [12]byte{} {
+		b.ObjectID("cluster", f.Cluster)
+	}
+	b.Close()
 }
 
 // ParseFence reads the value of the field operation. Errors: 2.
@@ -41,5 +47,9 @@ func ParseFence(v bson.Value) (Fence, error) {
 			return Fence{}, mongoerr.New(mongoerr.BadValue, "operation.%s must be a whole number: %s", name, v)
 		}
 	}
-	return Fence{n[0], Phase(n[1]), n[2], int32(n[3]), n[4]}, nil
+	f := Fence{Number: n[0], Phase: Phase(n[1]), Term: n[2], Seq: int32(n[3]), Low: n[4]}
+	if id := v.Doc().Lookup("cluster"); id.Type == bson.TypeObjectID {
+		f.Cluster = id.ObjectID()
+	}
+	return f, nil
 }

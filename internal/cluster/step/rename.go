@@ -18,7 +18,7 @@ const KindRenameUnsharded = "renameUnsharded"
 
 var (
 	rename = phases(
-		stages{checkRename, blockEach},
+		stages{checkRename, checkTargets, blockEach},
 		stages{func(o *Operation, _ Answers) []Request {
 			var out []Request
 			for shard, version := range o.Told.Lookup("versions").Doc().All() {
@@ -57,6 +57,22 @@ func checkRename(o *Operation, _ Answers) []Request {
 		b.Bool("check", true)
 		copied(b, o.Args, "to", "dropTarget")
 	})}
+}
+
+// checkTargets asks the other shards of a sharded collection the same: a collection with the
+// new name that only they have would be in the way after the commit, unless it is sharded and
+// thus of an earlier life.
+func checkTargets(o *Operation, _ Answers) []Request {
+	var out []Request
+	for _, shard := range texts(o.Args, "shards") {
+		if shard != o.Args.Lookup("primary").Str() {
+			out = append(out, to(shard, "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
+				b.Bool("check", true).Bool("obsolete", true)
+				copied(b, o.Args, "to", "dropTarget")
+			}))
+		}
+	}
+	return out
 }
 
 // RenameChecked returns the UUIDs that the primary shard found when it was asked whether a

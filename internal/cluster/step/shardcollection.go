@@ -6,7 +6,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // creates a sharded one.
 //
 // Args: {primary, shards: all of them, key, unique, version: 0|0 of its generation,
-// …options of the command}. Told: {uuid, versions: {shard: version}}.
+// existed: the collection was there, …options of the command}. Told: {uuid, versions: {shard: version}}.
 const KindShardCollection = "shardCollection"
 
 // LayChunks is executed by the config primary itself once the primary shard has
@@ -45,7 +45,12 @@ var shardCollection = phases(
 	stages{
 		func(o *Operation, _ Answers) []Request {
 			return each(texts(o.Args, "shards"), func(shard string) Request {
-				return to(shard, "_shardsvrUnshard", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "unsplittable") })
+				return to(shard, "_shardsvrUnshard", o.Namespace, func(b *bson.Builder) {
+					copied(b, o.Args, "unsplittable")
+					if o.Args.Lookup("existed").Truthy() && shard == o.Args.Lookup("primary").Str() {
+						b.Bool("keep", true)
+					}
+				})
 			})
 		},
 		dropChunks,
