@@ -62,6 +62,7 @@ type build struct {
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	done    chan struct{}
+	built   func(context.Context, UUID) error // see CreateIndexesWhen
 
 	docs, total atomic.Int64
 	memory      memory.Account
@@ -202,6 +203,9 @@ func (b *build) end(err error) error {
 	defer close(b.done)
 	defer b.cancel(nil)
 	defer b.memory.Close()
+	if err == nil && b.built != nil {
+		err = b.built(b.ctx, b.id)
+	}
 	if err == nil {
 		err = b.c.change(b.ctx, only(b.live), b.finish)
 	}

@@ -16,6 +16,13 @@ import (
 // ends, none of the new ones remains. Errors: 26, those of schema.ResolveIndexes, 11000,
 // 276 if the build was aborted, and those of the documents' keys.
 func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) (before, after int, err error) {
+	return c.CreateIndexesWhen(ctx, ns, specs, nil)
+}
+
+// CreateIndexesWhen is CreateIndexes whose build, if there is one, calls built once all
+// entries are written, and makes the indexes ready when that returns. built may block; its
+// error fails the build. Nil for nothing.
+func (c *Catalog) CreateIndexesWhen(ctx context.Context, ns schema.Namespace, specs []bson.Doc, built func(context.Context, UUID) error) (before, after int, err error) {
 	for {
 		var b *build
 		var other *build
@@ -41,6 +48,7 @@ func (c *Catalog) CreateIndexes(ctx context.Context, ns schema.Namespace, specs 
 		case b == nil:
 			return before, c.countIndexes(ns), nil
 		}
+		b.built = built
 		if err := b.run(); err != nil {
 			return before, before, err
 		}

@@ -78,6 +78,9 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	o, _, err := schema.NewOptions(ns, op.Body, time.Now().Unix())
+	if mongoerr.Is(err, schema.NoEncryption) && n.Dispatcher.Member != nil {
+		return mongoerr.New(mongoerr.CommandNotSupported, "Encrypted collections are not supported by this server")
+	}
 	if err != nil {
 		return err
 	}

@@ -6,8 +6,10 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
@@ -42,7 +44,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	if err := n.checkUUID(ns.DB, ns.Coll, c, op.Args.Value("collectionUUID")); err != nil {
 		return err
 	}
-	quorum, err := n.commitQuorum(ctx, op)
+	built, err := n.builtFor(op)
 	if err != nil {
 		return err
 	}
@@ -65,14 +67,11 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot create new indexes on existing collection %s in a multi-document transaction.", ns)
 	}
 	op.ReportProgress(func() (command.Progress, bool) { return n.buildProgress(ns) })
-	before, after, err := n.Catalog.CreateIndexes(ctx, ns, specs)
+	before, after, err := n.Catalog.CreateIndexesWhen(ctx, ns, specs, built)
 	if err != nil {
 		if created {
 			n.Catalog.Drop(ctx, ns)
 		}
-		return err
-	}
-	if err := n.awaitQuorum(ctx, quorum); err != nil {
 		return err
 	}
 	var notes []string
@@ -99,10 +98,37 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	}
 	op.Reply.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(after)).
 		Bool("createdCollectionAutomatically", created)
+	if op.Args.Has("commitQuorum") && before != after {
+		op.Reply.Value("commitQuorum", op.Args.Value("commitQuorum"))
+	}
 	if notes != nil {
 		op.Reply.String("note", strings.Join(notes, "\n\n"))
 	}
 	return nil
+}
+
+// builtFor returns what a build waits for before its indexes are ready: the quorum of the
+// command, or one that is set while it runs; nil on a standalone. Errors: 2 there, 9, 79,
+// 278.
+func (n *Node) builtFor(op *command.Op) (func(context.Context, catalog.UUID) error, error) {
+	var first *repl.Concern
+	if op.Args.Has("commitQuorum") {
+		if n.Dispatcher.Member == nil {
+			return nil, mongoerr.New(mongoerr.BadValue, "Standalones can't specify commitQuorum")
+		}
+		q, err := parseCommitQuorum(op.Args.Value("commitQuorum"))
+		if err == nil {
+			err = n.checkQuorum(q)
+		}
+		if err != nil {
+			return nil, err
+		}
+		first = &q
+	}
+	if n.Dispatcher.Member == nil {
+		return nil, nil
+	}
+	return func(ctx context.Context, id catalog.UUID) error { return n.awaitQuorum(ctx, id, first) }, nil
 }
 
 // parseIndexSpecs checks the specifications as far as that needs no collection.

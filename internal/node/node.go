@@ -42,6 +42,7 @@ type Node struct {
 	access     *access.Control // nil without access control
 	cluster    clusterParameters
 	compaction compaction
+	quorums    quorums
 	shard      bool                            // see BecomeShard
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
 }

@@ -8,10 +8,20 @@ import (
 
 // Concern is how many members must have a write.
 type Concern struct {
-	N    int       // data-bearing members; 0 if Mode or Tags is set
-	Mode string    // "majority", or one of the set's own
-	Tags []ModeTag // as of a mode without a name
+	N      int       // data-bearing members; 0 if another field is set
+	Mode   string    // "majority", or one of the set's own
+	Tags   []ModeTag // as of a mode without a name
+	Voting Voting    // members that vote
 }
+
+// Voting is a number of members that vote, each of which holds the entry itself: that a
+// majority has it on disk is less.
+type Voting uint8
+
+const (
+	MostVoting Voting = iota + 1 // a majority of them
+	AllVoting
+)
 
 // Majority is the mode that every set has.
 const Majority = "majority"
@@ -128,22 +138,19 @@ func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
 	if config == nil {
 		return nil, mongoerr.New(mongoerr.NotYetInitialized, "no replset config has been received")
 	}
+	if err := config.satisfies(c); err != nil {
+		return nil, err
+	}
 	switch {
+	case c.Voting != 0:
+		return func() bool { return g.votingMet(c.Voting, at.Index) }, nil
 	case c.Mode == Majority:
 		// What is applied is on the disks of a majority already.
 		return func() bool { return g.applied.Index >= at.Index }, nil
 	case c.Mode != "":
-		if config.mode(c.Mode) == nil {
-			return nil, mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", c.Mode)
-		}
 		return func() bool { return g.modeMet(c.Mode, at.Index) }, nil
 	case c.Tags != nil:
-		if !config.tagged(c.Tags) {
-			return nil, errUnsatisfiable
-		}
 		return func() bool { return g.tagsMet(c.Tags, at.Index) }, nil
-	case c.N > len(config.Members):
-		return nil, errUnsatisfiable
 	}
 	return func() bool {
 		n := 0
@@ -154,6 +161,37 @@ func (g *Group) concern(at Position, c Concern) (met func() bool, err error) {
 		}
 		return n >= c.N
 	}, nil
+}
+
+// satisfies returns error 100 or 79 if a set of that configuration cannot meet a
+// concern, whatever its members hold.
+func (c *Config) satisfies(q Concern) error {
+	switch {
+	case q.Voting != 0 || q.Mode == Majority:
+		return nil
+	case q.Mode != "" && c.mode(q.Mode) == nil:
+		return mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", q.Mode)
+	case q.Mode == "" && q.Tags != nil && !c.tagged(q.Tags), q.N > len(c.Members):
+		return errUnsatisfiable
+	}
+	return nil
+}
+
+// votingMet reports whether the members that vote hold an entry.
+func (g *Group) votingMet(v Voting, index uint64) bool {
+	all, have := 0, 0
+	for _, m := range g.state.config.Members {
+		if m.Votes > 0 {
+			all++
+			if g.has(m, index) {
+				have++
+			}
+		}
+	}
+	if v == MostVoting {
+		return have > all/2
+	}
+	return have == all
 }
 
 func (c *Config) mode(name string) *Mode {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -219,6 +220,16 @@ func (m *Member) ReadIndex(ctx context.Context) error { return m.replica.ReadInd
 // the cause of ctx's end.
 func (m *Member) WaitConcern(ctx context.Context, at Position, c Concern) error {
 	return m.replica.WaitConcern(ctx, at, c)
+}
+
+// Satisfiable returns error 100 or 79 if the set cannot meet a concern, whatever its
+// members hold, and 94 outside a set.
+func (m *Member) Satisfiable(c Concern) error {
+	config := m.State().Config
+	if config == nil {
+		return mongoerr.New(mongoerr.NotYetInitialized, "no replset config has been received")
+	}
+	return config.satisfies(c)
 }
 
 // WaitTime waits until this member holds everything up to a cluster time. Errors: 205
