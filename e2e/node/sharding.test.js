@@ -118,6 +118,22 @@ test('mongosh: the page Hashed Sharding', async (t) => {
     `), ['true', '1 _id_', '1 1', '3000 1 6', 'ok 1', '370']);
   });
 
+  await t.test('a collection gets another shard key, and its own again', () => {
+    assert.deepEqual(mongosh(router, `
+      use('app');
+      sh.shardCollection('app.c', { x: 1 });
+      db.c.insertMany(Array.from({ length: 1000 }, (_, i) => ({ _id: i, x: i, k: i % 100 })));
+      const before = uuid('app.c').toString();
+      const reply = sh.reshardCollection('app.c', { k: 'hashed' });
+      print(reply.ok, Number(reply.writesBlockedMillis) >= 0, uuid('app.c').toString() !== before, JSON.stringify(config.collections.findOne({ _id: 'app.c' }).key));
+      print(bounds('app.c').split(' ').length, spread('app.c'), Object.values(held('app.c')).every(n => n > 0), db.c.countDocuments(), db.c.countDocuments({ k: 7 }));
+      print(db.c.getIndexes().map(i => i.name).join(), db.c.find({ k: 7 }).explain().queryPlanner.winningPlan.stage);
+      print(sh.reshardCollection('app.c', { x: 1 }, false, { numInitialChunks: 5 }).ok, bounds('app.c').split(' ').length, db.c.countDocuments({ x: { $lt: 10 } }));
+      print(code(() => sh.commitReshardCollection('app.c')), code(() => sh.abortReshardCollection('app.c')), code(() => sh.reshardCollection('app.c', { x: 1 }, true)), code(() => sh.reshardCollection('app.none', { x: 1 })));
+      print(db.getSiblingDB('admin').aggregate([{ $currentOp: { allUsers: true, localOps: false } }, { $match: { type: 'op', 'originatingCommand.reshardCollection': 'app.c' } }]).toArray().length);
+    `), ['1 true true {"k":"hashed"}', '6 2,2,2 true 1000 10', '_id_,x_1,k_hashed SINGLE_SHARD', '1 5 10', '339 339 2 118', '0']);
+  });
+
   await t.test('the balancer evens out what grows on one shard', () => {
     assert.deepEqual(mongosh(router, `
       use('database');

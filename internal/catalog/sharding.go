@@ -117,6 +117,9 @@ type Guard struct {
 	// Multi says that the statement may write many documents, Retryable that it has a
 	// transaction number.
 	Multi, Retryable bool
+	// Wanted returns a channel that is closed when the statement is not to wait for the end
+	// of a critical section, nil if it never is.
+	Wanted func() <-chan struct{}
 	// KeyMayBe are the ranges {min, max} to which an update may change a document's shard key.
 	KeyMayBe []bson.Doc
 }
@@ -129,8 +132,12 @@ func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 	var timeout <-chan time.Time
 	for {
 		now := c.Latest()
-		if now == nil {
-			return nil, nil
+		if gone := now == nil || now.Namespace != c.Namespace; gone && c.sharding != nil && u.Guard != nil && !u.Moving {
+			// Another one may have the name by now, here or on other shards.
+			u.leave(c)
+			return nil, schema.StaleConfig(c.Namespace.String(), c.sharding.Shard, "the collection was dropped or renamed: version not known", u.Guard.Received, nil)
+		} else if gone {
+			return now, nil
 		}
 		if u.Moving || now.sharding == nil || now.sharding.Blocked == nil {
 			if u.Guard != nil {
@@ -151,10 +158,16 @@ func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 			defer timer.Stop()
 			timeout = timer.C
 		}
+		var wanted <-chan struct{}
+		if u.Guard != nil && u.Guard.Wanted != nil {
+			wanted = u.Guard.Wanted()
+		}
 		select {
 		case <-next:
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
+		case <-wanted:
+			return nil, schema.StaleConfig(now.Namespace.String(), now.sharding.Shard, "a range is being handed over: version not known", u.Guard.Received, nil)
 		case <-timeout:
 			var received schema.ShardVersion
 			if u.Guard != nil {

@@ -384,7 +384,7 @@ func (u *Unit) writeEntries(c *Collection) error {
 func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	u.locks = u.locks[:0]
 	for _, w := range u.plan {
-		if !w.del && w.ix.unique() && w.ix.ByPrefix == nil {
+		if !w.del && u.checks(w.ix) {
 			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
 		}
 	}
@@ -402,7 +402,7 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		}
 	}()
 	for _, w := range u.plan {
-		if w.del || !w.ix.unique() || w.ix.ByPrefix != nil {
+		if w.del || !u.checks(w.ix) {
 			continue
 		}
 		if probe == nil {
@@ -443,6 +443,14 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		}
 	}
 	return nil
+}
+
+// checks reports whether the unit makes sure that a key of an index is no other document's.
+// For documents that come from another shard, only _id is checked: the rest its owner has
+// checked. They are copied one after the other, so two of them may have a key together that
+// they have not had at one time.
+func (u *Unit) checks(ix *Index) bool {
+	return ix.unique() && ix.ByPrefix == nil && (!u.Moving || ix.IsID() || ix.Records)
 }
 
 // takenBy returns the record of another document with the key, or nil.

@@ -46,6 +46,11 @@ func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 		}
 		docs = append(docs, d.currentOp(c, op, now, o.Truncate))
 	}
+	if !o.OwnOps {
+		for _, list := range d.Background {
+			docs = append(docs, list()...)
+		}
+	}
 	if o.IdleCursors {
 		docs = append(docs, d.Cursors.idle(d.Host, o)...)
 	}

@@ -51,6 +51,9 @@ type Dispatcher struct {
 	Member *repl.Member
 	// Clock is the cluster time that a router has heard of; nil on other servers.
 	Clock *client.Clock
+	// Background lists operations that no client's command runs, as currentOp shows them.
+	// It is complete before the first command.
+	Background []func() []bson.Doc
 	// ProcessID names this run of the server in topologyVersion.
 	ProcessID [12]byte
 	// DefaultWrite returns the write concern of clients that give none, on a member;

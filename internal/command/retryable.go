@@ -18,6 +18,35 @@ type numbered struct {
 	turn        chan struct{} // holds one value while an operation runs; made by begun
 	newest      catalog.Newest
 	transaction transaction
+	// wanted tells an operation that waits for the end of a critical section, with which it
+	// has nothing done, that the session's turn is wanted.
+	wanted catalog.Notifier
+}
+
+// wantedPause is how long a wanted turn is waited for before that is told again.
+const wantedPause = 5 * time.Millisecond
+
+// want is take, and tells the operation that has the turn.
+func (n *numbered) want(ctx context.Context) error {
+	for {
+		soon, end := context.WithTimeout(ctx, wantedPause)
+		err := n.take(soon)
+		end()
+		if err == nil || ctx.Err() != nil {
+			return err
+		}
+		n.wanted.Broadcast()
+	}
+}
+
+// Wanted returns a channel that is closed when another shard's records of the operation's session
+// are to be adopted: an operation that waits, and has done nothing yet, should end as stale.
+// It is nil for an operation that does not have the turn of a session.
+func (op *Op) Wanted() <-chan struct{} {
+	if op.Session == nil || op.Execution == nil {
+		return nil
+	}
+	return op.Session.wanted.Next()
 }
 
 // take waits for the session's turn. Errors: the cause of ctx's end.
@@ -89,7 +118,7 @@ func (d *Dispatcher) Adopt(ctx context.Context, s retryable.Session, r *retryabl
 		return err
 	}
 	defer func() { d.Sessions.release(se, time.Now()) }()
-	if err := se.take(ctx); err != nil {
+	if err := se.want(ctx); err != nil {
 		return err
 	}
 	defer se.leave()

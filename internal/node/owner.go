@@ -98,6 +98,8 @@ func (n *Node) admit(ctx context.Context, op *command.Op) error {
 			return context.Cause(ctx)
 		case <-timeout:
 			return err
+		case <-op.Wanted():
+			return err
 		}
 	}
 }
@@ -239,7 +241,10 @@ func (n *Node) heldBy(op *command.Op, c *catalog.Collection) func() error {
 	v, ns := op.Generic.Versions, c.Namespace
 	return func() error {
 		now := c.Latest()
-		if now == nil {
+		switch {
+		case now == nil && v != nil && c.Sharding() != nil:
+			return schema.StaleConfig(ns.String(), n.ShardName(), "the collection was dropped: version not known", v.Shard, nil)
+		case now == nil:
 			return nil // the cursor reports that it was dropped
 		}
 		if !now.Sharding().Shows(c.Sharding()) {
@@ -255,7 +260,7 @@ func (n *Node) guard(op *command.Op) *catalog.Guard {
 	if !n.shard {
 		return nil
 	}
-	g := &catalog.Guard{Retryable: op.Generic.HasTxnNumber}
+	g := &catalog.Guard{Retryable: op.Generic.HasTxnNumber, Wanted: op.Wanted}
 	internal := op.Client != nil && op.Client.Internal
 	if v := op.Generic.Versions; v != nil {
 		g.Received, g.KeyMayBe = v.Shard, v.KeyMayBe

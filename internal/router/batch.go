@@ -168,19 +168,13 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 		case b.ordered && len(parts) > 0 && (len(p.shards) > 1 || parts[0].shard != p.shards[0] || len(parts) > 1):
 			return parts, nil, nil
 		}
-		if s.left != nil {
-			p.shards = rt.ownersOf(s.left)
-		}
+		p.shards = s.leftTo(rt, p.shards)
 		for _, name := range p.shards {
 			i := slices.IndexFunc(parts, func(p part) bool { return p.shard == name })
 			if i < 0 {
 				i, parts = len(parts), append(parts, part{shard: name})
 			}
-			doc := s.doc
-			if s.left != nil {
-				doc = withField(doc, "q", bson.Document(within(rt.chunks.Key(), rt.shardKey(), s.filter(), s.left)))
-			}
-			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, doc)
+			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, s.bounded())
 		}
 		if b.ordered && len(p.shards) > 1 {
 			return parts, nil, nil
@@ -361,17 +355,7 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 			b.fail(s, errSeriesMoved)
 			continue
 		case executed && rt.chunks != nil:
-			var left []shard.Range
-			for _, name := range names {
-				for r := range rt.chunks.OwnedBy(name) {
-					for _, l := range s.whole(rt) {
-						if cut, ok := intersect(r, l); ok {
-							left = append(left, cut)
-						}
-					}
-				}
-			}
-			s.left = left
+			s.leave(rt, names)
 		}
 		b.retry(s)
 	}
@@ -380,15 +364,6 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 // errSeriesMoved ends an update of which some shards have done their part: it may not name
 // times, by which the rest could be told from what is done.
 var errSeriesMoved = mongoerr.New(mongoerr.QueryPlanKilled, "chunks of the time-series collection moved while it was updated: some measurements may not be updated")
-
-// whole returns the ranges to which a statement applies: the whole key space, or those
-// that were left when it was sent.
-func (s *statement) whole(rt *route) []shard.Range {
-	if s.left != nil {
-		return s.left
-	}
-	return []shard.Range{rt.chunks.Key().Whole()}
-}
 
 func intersect(a, b shard.Range) (shard.Range, bool) {
 	if !a.Overlaps(b) {
@@ -403,12 +378,11 @@ func intersect(a, b shard.Range) (shard.Range, bool) {
 	return a, true
 }
 
-// count adds the counts of a reply.
+// count adds the counts of a reply. A numbered statement is executed once, and who has
+// received the records of who has executed it answers the same: that is not added again.
 func (b *batch) count(p *part) {
 	r := &b.results
 	n, modified := sizeOf(p.reply.Lookup("n"), 0), sizeOf(p.reply.Lookup("nModified"), 0)
-	r.n += n
-	r.modified += modified
 	if len(p.statements) == 1 {
 		if r.counts == nil {
 			r.counts = map[int]*counts{}
@@ -418,11 +392,19 @@ func (b *batch) count(p *part) {
 			c = new(counts)
 			r.counts[p.statements[0].index] = c
 		}
+		if b.op.Generic.HasTxnNumber {
+			n, modified = max(n-c.n, 0), max(modified-c.modified, 0)
+		}
 		c.n += n
 		c.modified += modified
 	}
+	r.n += n
+	r.modified += modified
 	for _, d := range documents(p.reply.Lookup("upserted")) {
 		if i := int(sizeOf(d.Lookup("index"), -1)); i >= 0 && i < len(p.statements) {
+			if slices.ContainsFunc(r.upserted, func(u upserted) bool { return u.index == p.statements[i].index }) {
+				continue
+			}
 			r.upserted = append(r.upserted, upserted{p.statements[i].index, d.Lookup("_id")})
 		}
 	}
@@ -431,7 +413,9 @@ func (b *batch) count(p *part) {
 	}
 	if v := p.reply.Lookup("retriedStmtIds"); v.Type == bson.TypeArray {
 		for id := range v.Doc().Values() {
-			r.retried = append(r.retried, int32(bson.ClampToInt64(id)))
+			if n := int32(bson.ClampToInt64(id)); !slices.Contains(r.retried, n) {
+				r.retried = append(r.retried, n)
+			}
 		}
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,7 +20,10 @@ func (r *Router) operations() []*command.Command {
 	}
 }
 
-// runCurrentOp lists the operations of all shards. Their opids are prefixed with the name
+// reshardOp is a field that only the operations of resharding have.
+const reshardOp = "originatingCommand.reshardCollection"
+
+// runCurrentOp lists the operations of all shards, and what the config servers reshard. Their opids are prefixed with the name
 // of the shard.
 func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	names, err := r.shards.names(ctx)
@@ -33,6 +37,18 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	})
 	if err != nil {
 		return err
+	}
+	if !slices.Contains(names, configShard) { // which has what it does for the cluster
+		b := new(bson.Builder).Int32("currentOp", 1)
+		appendRest(b, op.Body)
+		if !op.Body.Has(reshardOp) {
+			b.OpenDoc(reshardOp).Bool("$exists", true).Close()
+		}
+		a, err := r.ask(ctx, op, question{shard: configShard, db: "admin", body: b.Finish(), reads: true})
+		if err != nil {
+			return err
+		}
+		names, answers = append(names, configShard), append(answers, a)
 	}
 	own := op.Controlled() && op.Body.Lookup("$ownOps").Truthy()
 	b, n := op.Reply.OpenArray("inprog"), 0

@@ -27,10 +27,17 @@ type statement struct {
 	kind  kind
 	index int      // in the client's batch
 	doc   bson.Doc // an element of documents, updates or deletes
-	// left, if not nil, has the ranges that are still to be updated; other shards have
-	// finished theirs.
-	left []shard.Range
+	// left, if it is not empty, bounds what is still to be updated; other shards have
+	// finished theirs. Ranges of each shard key that the collection had meanwhile.
+	left []remaining
 	done bool // while it is taken out of the pending ones
+}
+
+// remaining are ranges of a shard key in which a statement is not executed yet.
+type remaining struct {
+	key    *shard.Key
+	fields bson.Doc // of the key, as documents of clients have them
+	ranges []shard.Range
 }
 
 func (s *statement) filter() bson.Doc    { return document(s.doc.Lookup("q")) }
@@ -120,6 +127,51 @@ func (rt *route) shardKey() bson.Doc {
 		return rt.timeseries.ShardKeyIndex(rt.chunks.Key().Pattern())
 	}
 	return rt.chunks.Key().Pattern()
+}
+
+// leftTo returns the shards that may have documents to which the statement is still to be
+// applied; without bounds those to which it is targeted.
+func (s *statement) leftTo(rt *route, targeted []string) []string {
+	if len(s.left) == 0 || rt.chunks == nil {
+		return targeted
+	}
+	last := s.left[len(s.left)-1]
+	if !last.key.Same(rt.chunks.Key()) {
+		return rt.owners() // the ranges are of a shard key that the collection had before
+	}
+	return rt.ownersOf(last.ranges)
+}
+
+// bounded returns the statement for a shard: its filter has the bounds of what is left.
+func (s *statement) bounded() bson.Doc {
+	doc, filter := s.doc, s.filter()
+	for _, l := range s.left {
+		filter = within(l.key, l.fields, filter, l.ranges)
+		doc = withField(doc, "q", bson.Document(filter))
+	}
+	return doc
+}
+
+// leave bounds the statement to what some shards own by a route: they have rejected it, and
+// others have executed it.
+func (s *statement) leave(rt *route, names []string) {
+	key, whole := rt.chunks.Key(), []shard.Range{rt.chunks.Key().Whole()}
+	n := len(s.left)
+	if n > 0 && s.left[n-1].key.Same(key) {
+		n--
+		whole = s.left[n].ranges
+	}
+	var ranges []shard.Range
+	for _, name := range names {
+		for r := range rt.chunks.OwnedBy(name) {
+			for _, l := range whole {
+				if cut, ok := intersect(r, l); ok {
+					ranges = append(ranges, cut)
+				}
+			}
+		}
+	}
+	s.left = append(s.left[:n:n], remaining{key, rt.shardKey(), ranges})
 }
 
 // within returns a filter that matches only documents in ranges of a shard key, whose fields

@@ -196,3 +196,34 @@ func WouldChangeShard(before, after bson.Doc) error {
 	info := new(bson.Builder).Doc("preImage", before).Doc("postImage", after).Finish()
 	return mongoerr.New(mongoerr.WouldChangeOwningShard, "the update would move the document to another shard").WithExtra(info)
 }
+
+// ShardRanges are ranges of one shard key, in order, without overlap.
+type ShardRanges []ShardRange
+
+// ParseRanges reads an array of {min, max}, in order. Errors: 2.
+func (k *ShardKey) ParseRanges(v bson.Value) (ShardRanges, error) {
+	var out ShardRanges
+	if v.Type != bson.TypeArray {
+		return nil, mongoerr.New(mongoerr.BadValue, "ranges must be an array: %s", v)
+	}
+	for e := range v.Doc().Values() {
+		if e.Type != bson.TypeDocument {
+			return nil, mongoerr.New(mongoerr.BadValue, "a range must be a document: %s", e)
+		}
+		r, ok := k.ParseRange(e.Doc())
+		if !ok || len(out) > 0 && out[len(out)-1].Max.Compare(r.Min) > 0 {
+			return nil, mongoerr.New(mongoerr.BadValue, "not ranges of %s in order: %s", k, e)
+		}
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// Hold reports whether a position in the key space is in one of the ranges.
+func (r ShardRanges) Hold(at []byte) bool {
+	i, found := slices.BinarySearchFunc(r, at, func(one ShardRange, at []byte) int { return bytes.Compare(one.Min.Key, at) })
+	if !found {
+		i--
+	}
+	return i >= 0 && r[i].Holds(at)
+}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -21,11 +22,14 @@ func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Compone
 	m := d.member
 	sets := &told{member: m}
 	sets.Options = client.Options{AppName: "config server", Login: client.Member(s.Options.Security.Key), Log: s.log.Logger("SHARDING")}
+	limit := dispatcher.Params.Int(command.IntSpec{Name: "reshardingCriticalSectionTimeoutMillis", Default: configsvr.DefaultCriticalSection.Milliseconds(), HasMin: true})
 	cs := configsvr.New(configsvr.Options{
 		Catalog: d.catalog, Shards: sets, Primary: configPrimary{m}, Enter: m.Enter,
 		ClusterTime: func() uint64 { return uint64(m.Clock().Now()) }, Host: s.host(),
 		ConfigDB: func() string { return setString(m) }, Log: s.log.Logger("SHARDING").With("ctx", "ConfigServer"),
+		CriticalSection: func() time.Duration { return time.Duration(limit.Load()) * time.Millisecond },
 	})
+	dispatcher.Background = append(dispatcher.Background, cs.Reshardings)
 	dispatcher.Registry.Register(cs.Commands()...)
 	work := background("config server", cs.Run)
 	stop := work.Stop

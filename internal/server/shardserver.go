@@ -15,5 +15,6 @@ func (s *Server) shardServer(n *node.Node) []Component {
 	}
 	shard := shardsvr.New(n, client.Member(s.Options.Security.Key), s.log.Logger("SHARDING"))
 	shard.Register(n.Dispatcher.Registry)
+	n.Dispatcher.Background = append(n.Dispatcher.Background, shard.Reshardings)
 	return []Component{background("shard", shard.Run)}
 }

@@ -347,3 +347,27 @@ func (m *Map) chunksOn(shard string) iter.Seq[Chunk] {
 		}
 	}
 }
+
+// RangesOf yields what a shard owns, in order; chunks that touch are one range.
+func (m *Map) RangesOf(shard string) iter.Seq[Range] {
+	return func(yield func(Range) bool) {
+		var r Range
+		open := false
+		for c := range m.Chunks() {
+			switch {
+			case c.Shard != shard:
+				if open && !yield(r) {
+					return
+				}
+				open = false
+			case open:
+				r.Max = c.Max
+			default:
+				r, open = c.Range, true
+			}
+		}
+		if open {
+			yield(r)
+		}
+	}
+}

@@ -96,3 +96,42 @@ func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error
 	slices.SortFunc(points, Bound.Compare)
 	return points, nil
 }
+
+// Sampled returns the chunks of a collection that is cut at points, in order, which include
+// the ends of all zones. The shards of a zone, or all of them outside of zones, get one after
+// the other. Error 405 for a zone without a shard.
+func (r *Initial) Sampled(points []Bound) ([]Chunk, error) {
+	var cuts cutter
+	turn := map[string]int{}
+	at := r.Key.Min()
+	for _, end := range append(slices.Clone(points), r.Key.Max()) {
+		zone, shards := r.Zones.Of(Range{Min: at, Max: end}), r.Shards
+		if zone != "" {
+			shards = r.InZone[zone]
+		}
+		if len(shards) == 0 {
+			return nil, mongoerr.New(mongoerr.CannotCreateChunkDistribution, "no shard may have the chunk from %s to %s", r.Key.Doc(at), r.Key.Doc(end))
+		}
+		cuts = cuts.to(end, shards[turn[zone]%len(shards)])
+		turn[zone]++
+		at = end
+	}
+	return r.finish(cuts, r.Key.Min()), nil
+}
+
+// Distributed returns the chunks of a collection whose distribution over shards is given.
+// Error 72 if the ranges do not cover the key space, in order.
+func (r *Initial) Distributed(ranges []Range, shards []string) ([]Chunk, error) {
+	var cuts cutter
+	at := r.Key.Min()
+	for i, span := range ranges {
+		if at.Compare(span.Min) != 0 {
+			return nil, mongoerr.New(mongoerr.InvalidOptions, "the ranges of shardDistribution must be contiguous and cover all keys: %s", r.Key.RangeText(span))
+		}
+		cuts, at = cuts.to(span.Max, shards[i]), span.Max
+	}
+	if at.Compare(r.Key.Max()) != 0 {
+		return nil, mongoerr.New(mongoerr.InvalidOptions, "the ranges of shardDistribution must cover all keys; they end at %s", r.Key.Doc(at))
+	}
+	return r.finish(cuts, r.Key.Min()), nil
+}

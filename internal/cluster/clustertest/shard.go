@@ -49,6 +49,8 @@ type Collection struct {
 	Blocked *Blocked
 	// Cloned says that CloneDatabase created the collection.
 	Cloned bool
+	// Receiving is set while the collection is received under another shard key.
+	Receiving *Receiving
 	// Bytes is the size of a document.
 	Bytes int64
 }
@@ -97,6 +99,9 @@ func (s *Shard) String() string {
 		}
 		for _, h := range c.Hidden {
 			fmt.Fprintf(&b, " hidden %s given %v copied %d", c.Key.RangeText(h.Range), h.Given, h.Copied)
+		}
+		if c.Receiving != nil {
+			fmt.Fprintf(&b, " receiving %v done %v", c.Receiving.Copied, c.Receiving.Done)
 		}
 		if c.Blocked != nil {
 			fmt.Fprintf(&b, " blocked whole %v reads %v", c.Blocked.Whole, c.Blocked.Reads)

@@ -147,7 +147,7 @@ func (s *Server) autoMerge(ctx context.Context, set *shard.Settings) error {
 		before := now - min(now, uint64(mergeAfter/time.Second)<<32)
 		for i := range all {
 			off := all[i].doc.Lookup("enableAutoMerge")
-			if off.Type == bson.TypeBool && !off.Bool() || all[i].doc.Lookup("noBalance").Truthy() {
+			if off.Type == bson.TypeBool && !off.Bool() || all[i].doc.Lookup("noBalance").Truthy() || s.isResharded(all[i].Namespace) {
 				continue
 			}
 			m, err := s.chunkMap(&all[i])
@@ -230,7 +230,7 @@ func (s *Server) balanced(ctx context.Context, only ...string) ([]shard.Balanced
 			no := func(name string) bool { v := c.doc.Lookup(name); return v.Type == bson.TypeBool && !v.Bool() }
 			out = append(out, shard.Balanced{
 				Map: m, Zones: zones, Bytes: map[string]int64{}, MaxChunk: bson.ClampToInt64(c.doc.Lookup("maxChunkSizeBytes")),
-				NoBalance: c.doc.Lookup("noBalance").Truthy() || s.unshards.has(c.Namespace), NoMigrations: no("allowMigrations") || no("permitMigrations"),
+				NoBalance: c.doc.Lookup("noBalance").Truthy() || s.unshards.has(c.Namespace) || s.isResharded(c.Namespace), NoMigrations: no("allowMigrations") || no("permitMigrations"),
 			})
 			names = append(names, c.Namespace)
 		}

@@ -30,17 +30,21 @@ type driver struct {
 	state  step.State
 	events chan step.Event
 	sends  sync.WaitGroup
-	began  time.Time               // of the phase
 	blocks time.Time               // when a move began to block writes; zero before, and for another term
+	lost   map[int32]time.Time     // since when a request of the phase gets no answer
 	pauses map[int32]time.Duration // before a request is sent again
+	limit  *time.Timer             // of the time for which writes are blocked; nil while they are not
 }
 
 // drive executes an operation until it or the term ends.
 func (s *Server) drive(t *term, r *running) {
-	d := &driver{s: s, t: t, r: r, op: r.op, state: step.State{Operation: r.op}, events: make(chan step.Event), began: time.Now(), pauses: map[int32]time.Duration{}}
+	d := &driver{s: s, t: t, r: r, op: r.op, state: step.State{Operation: r.op}, events: make(chan step.Event), lost: map[int32]time.Time{}, pauses: map[int32]time.Duration{}}
 	d.ctx, d.end = context.WithCancel(t.ctx)
 	err := d.run()
 	d.end()
+	if d.limit != nil {
+		d.limit.Stop()
+	}
 	d.sends.Wait()
 	if err == nil {
 		s.claims.free(r.op.Number)
@@ -68,6 +72,7 @@ func (d *driver) run() error {
 			return nil
 		}
 		for _, send := range a.Send {
+			d.note(&send)
 			d.send(send, a.Again)
 		}
 		if a.Write != 0 {
@@ -79,6 +84,9 @@ func (d *driver) run() error {
 		}
 		select {
 		case e = <-d.events:
+			e = d.patient(e)
+		case <-d.r.hurry:
+			e = step.Event{Kind: step.Hurry}
 		case cause := <-d.r.cancel:
 			e = step.Event{Kind: step.Cancel, Err: cause}
 		case <-d.t.ctx.Done():
@@ -87,10 +95,40 @@ func (d *driver) run() error {
 	}
 }
 
+// patient replaces the loss of a request by the end of the operation if its shard has not
+// answered for long, and the operation can be undone.
+func (d *driver) patient(e step.Event) step.Event {
+	switch {
+	case e.Phase != d.state.Phase || e.Phase != step.Trying:
+	case e.Kind == step.Answered:
+		delete(d.lost, e.Seq)
+	case d.lost[e.Seq].IsZero():
+		d.lost[e.Seq] = time.Now()
+	case time.Since(d.lost[e.Seq]) > patience:
+		return step.Event{Kind: step.Cancel, Err: e.Err}
+	}
+	return e
+}
+
+// note notes the request of a resharding that is about to be sent. From the first block on
+// its writes wait, which has a limit.
+func (d *driver) note(m *step.Send) {
+	if d.op.Kind != step.KindReshard {
+		return
+	}
+	d.r.progress.sent(m.Name())
+	if m.Name() == "_shardsvrBlock" && d.limit == nil {
+		limit := d.s.CriticalSection()
+		d.limit = time.AfterFunc(limit, func() {
+			d.t.cancel(d.r.op.Number, mongoerr.New(reshardTooSlow, "writes of %s were blocked for %s, and not all of them are on the recipients", d.r.op.Namespace, limit))
+		})
+	}
+}
+
 // send sends a request, and reports the outcome as an event. It pauses before it sends
 // one again.
 func (d *driver) send(m step.Send, again bool) {
-	o, got, began := d.op, slices.Clone(d.state.Got), d.began
+	o, got := d.op, slices.Clone(d.state.Got)
 	if o.Kind == step.KindMove && m.Name() == "_shardsvrBlock" && d.blocks.IsZero() {
 		d.blocks = time.Now()
 	}
@@ -110,10 +148,9 @@ func (d *driver) send(m step.Send, again bool) {
 		}
 		if e.Err != nil && noAnswer(e.Err) {
 			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
-			if o.Phase == step.Trying && time.Since(began) > patience {
-				d.t.cancel(o.Number, e.Err)
-			}
 			e.Kind = step.Lost
+		} else if e.Err == nil && m.Name() == "_shardsvrReshardReceived" {
+			d.r.progress.heard(m.Shard, e.Reply)
 		}
 		select {
 		case d.events <- e:
@@ -164,7 +201,7 @@ func (d *driver) write(p step.Phase) (step.Event, error) {
 	for {
 		e, err := d.tryWrite(p)
 		if err == nil {
-			d.began, d.pauses = time.Now(), map[int32]time.Duration{}
+			d.lost, d.pauses = map[int32]time.Time{}, map[int32]time.Duration{}
 			return e, nil
 		}
 		if d.t.ctx.Err() != nil {

@@ -161,7 +161,7 @@ func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	known := map[bson.UUID]bool{}
+	known := s.laidBy(mine)
 	for i := range all {
 		known[all[i].UUID] = true
 	}
@@ -180,6 +180,27 @@ func (s *Server) dropSomeChunks(ctx context.Context, mine int64) (int, error) {
 		return 0, err
 	}
 	return len(writes), s.commit(ctx, writes...)
+}
+
+// laidBy returns the UUIDs under which reshardings other than the operation mine have laid
+// chunks.
+func (s *Server) laidBy(mine int64) map[bson.UUID]bool {
+	out := map[bson.UUID]bool{}
+	t, err := s.term()
+	if err != nil {
+		return out // nothing is committed in this term any more
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for n, r := range t.running {
+		if n != mine && r.op.Kind == step.KindReshard {
+			var id bson.UUID
+			_, content := r.op.Args.Lookup("next").Binary()
+			copy(id[:], content)
+			out[id] = true
+		}
+	}
+	return out
 }
 
 // laying reports whether an operation other than mine is sharding a collection, whose

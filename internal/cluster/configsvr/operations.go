@@ -3,6 +3,7 @@ package configsvr
 import (
 	"context"
 	"sync/atomic"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
@@ -46,10 +47,10 @@ func init() {
 		step.KindMove: (*Server).commitMove, step.KindShardCollection: (*Server).commitShardCollection, step.KindMovePrimary: (*Server).commitMovePrimary,
 		step.KindRename: (*Server).commitRename, step.KindRefine: (*Server).commitRefine, step.KindUnshard: (*Server).commitUnshard,
 		step.KindAddShard: (*Server).commitAddShard, step.KindRemoveShard: (*Server).commitRemoveShard,
-		step.KindIndexes: commitNothing, step.KindRenameUnsharded: commitNothing,
+		step.KindReshard: (*Server).commitReshard, step.KindIndexes: commitNothing, step.KindRenameUnsharded: commitNothing,
 	}
 	locals = map[string]func(*Server, context.Context, *step.Operation, step.Answers) (bson.Doc, error){
-		step.LayChunks: (*Server).layChunks, step.DropChunks: (*Server).dropChunks,
+		step.LayChunks: (*Server).layChunks, step.DropChunks: (*Server).dropChunks, step.LayResharded: (*Server).layResharded,
 	}
 }
 
@@ -61,8 +62,11 @@ func commitNothing(*Server, *step.Operation, step.Answers) (commitment, error) {
 type running struct {
 	op     step.Operation // as it was created or found; it does not change
 	cancel chan error     // at most one cause
-	placed bool           // it holds a place in term.places; an operation that was found does not
-	done   chan struct{}
+	hurry  chan struct{}  // holds a value if it is to commit soon
+	// progress is filled by a resharding only.
+	progress progress
+	placed   bool // it holds a place in term.places; an operation that was found does not
+	done     chan struct{}
 	// got and cause are set when done is closed.
 	got   step.Answers
 	cause error
@@ -78,6 +82,11 @@ var claiming atomic.Int64
 // continues. Errors: those of the plan, the cause of an undo, 117,
 // and the cause of ctx.
 func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
+	return s.operateWith(ctx, p, func(*running) {})
+}
+
+// operateWith is operate, and passes the operation to began when it has begun.
+func (s *Server) operateWith(ctx context.Context, p plan, began func(*running)) (step.Answers, error) {
 	t, err := s.term()
 	if err != nil {
 		return nil, err
@@ -96,7 +105,7 @@ func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
 	me := -claiming.Add(1)
 	err = s.claims.wait(ctx, p.claim, me, func(other int64) {
 		if p.kind != step.KindMove && p.kind != step.KindChunks { // a DDL does not wait for a move
-			t.cancel(other, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s changes", p.ns))
+			t.interrupt(other, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s changes", p.ns))
 		}
 	})
 	if err != nil {
@@ -108,6 +117,7 @@ func (s *Server) operate(ctx context.Context, p plan) (step.Answers, error) {
 		return nil, err
 	}
 	placed = false // the driver frees it
+	began(r)
 	select {
 	case <-r.done:
 		return r.got, r.cause
@@ -150,7 +160,7 @@ func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running
 
 // start starts the driver of an operation.
 func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
-	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), done: make(chan struct{})}
+	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), hurry: make(chan struct{}, 1), done: make(chan struct{}), progress: progress{began: time.Now()}}
 	t.mu.Lock()
 	t.running[o.Number] = r
 	t.mu.Unlock()
@@ -167,6 +177,14 @@ func (t *term) cancel(number int64, cause error) {
 		case r.cancel <- cause:
 		default: // already requested
 		}
+	}
+}
+
+// interrupt requests that an operation be undone to which a DDL does not wait. A resharding
+// is not: only abortReshardCollection ends it.
+func (t *term) interrupt(number int64, cause error) {
+	if r := t.find(number); r != nil && r.op.Kind != step.KindReshard {
+		t.cancel(number, cause)
 	}
 }
 

@@ -45,12 +45,17 @@ type Options struct {
 	// Pause is how long the driver waits before it retries, RoundPause how long the
 	// balancer waits between rounds. Zero means the default.
 	Pause, RoundPause time.Duration
+	// CriticalSection returns how long a resharding may block writes; nil for the default.
+	CriticalSection func() time.Duration
 }
 
 const (
 	defaultPause      = 100 * time.Millisecond
 	defaultRoundPause = 10 * time.Second
 )
+
+// DefaultCriticalSection is mongod's reshardingCriticalSectionTimeoutMillis.
+const DefaultCriticalSection = 5 * time.Second
 
 // Server is a config server. Make one with New.
 type Server struct {
@@ -79,6 +84,9 @@ func New(o Options) *Server {
 	if o.RoundPause == 0 {
 		o.RoundPause = defaultRoundPause
 	}
+	if o.CriticalSection == nil {
+		o.CriticalSection = func() time.Duration { return DefaultCriticalSection }
+	}
 	s := &Server{Options: o, maps: map[bson.UUID]*shard.Map{}}
 	s.claims.init()
 	return s
@@ -90,6 +98,7 @@ func (s *Server) Commands() []*command.Command {
 		s.addShard(), s.transitionFromDedicatedConfigServer(), s.transitionToDedicatedConfigServer(), s.listShards(), s.removeShard(), s.startShardDraining(), s.stopShardDraining(), s.shardDrainingStatus(), s.commitShardRemoval(),
 		s.createDatabase("CreateDatabase"), s.createDatabase("EnableSharding"), s.movePrimary(), s.dropDatabase(),
 		s.moveCollection(), s.abortMoveCollection(), s.untrackUnshardedCollection(), s.unshardCollection(), s.abortUnshardCollection(),
+		s.reshardCollection(), s.commitReshardCollection(), s.abortReshardCollection(),
 		s.shardCollection(), s.drop(), s.renameCollection(), s.refineCollectionShardKey(), s.indexes("CreateIndexes"), s.indexes("DropIndexes"), s.indexes("CollMod"),
 		s.split(), s.mergeChunks(), s.mergeAllChunksOnShard(), s.moveChunk(), s.moveRange(), s.clearJumboFlag(),
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),

@@ -210,7 +210,17 @@ func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answ
 	} else if list, err = s.initialChunks(o.Namespace, c.Key, text(o.Args, "primary"), empty, number, o.Args.Lookup("presplitHashedZones").Truthy(), c.Generation); err != nil {
 		return nil, err
 	}
-	m, err := shard.NewMap(o.Namespace, c.Key, c.Generation, list)
+	m, err := s.layLocked(ctx, &c, list)
+	if err != nil {
+		return nil, err
+	}
+	return new(bson.Builder).Strings("owners", m.Owners()...).Finish(), nil
+}
+
+// layLocked writes the chunks of a collection in the place of what an earlier attempt wrote.
+// The caller holds s.mu.
+func (s *Server) layLocked(ctx context.Context, c *collectionDoc, list []shard.Chunk) (*shard.Map, error) {
+	m, err := shard.NewMap(c.Namespace, c.Key, c.Generation, list)
 	if err != nil {
 		return nil, err
 	}
@@ -229,7 +239,7 @@ func (s *Server) layChunks(ctx context.Context, o *step.Operation, got step.Answ
 		return nil, err
 	}
 	s.keep(c.UUID, m)
-	return new(bson.Builder).Strings("owners", m.Owners()...).Finish(), nil
+	return m, nil
 }
 
 // laid returns the collection that an operation shards, as the primary shard has

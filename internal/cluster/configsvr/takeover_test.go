@@ -28,6 +28,7 @@ func TestTakeoverAtEachRequest(t *testing.T) {
 		`{_configsvrMoveCollection: "app.plain", toShard: "s1"}`,
 		`{_configsvrUntrackUnshardedCollection: "app.tracked"}`,
 		`{_configsvrUnshardCollection: "app.events", toShard: "s1"}`,
+		`{_configsvrReshardCollection: "app.events", key: {x: "hashed"}}`,
 		`{_configsvrCreateDatabase: "other"}`,
 		`{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`,
 	} {

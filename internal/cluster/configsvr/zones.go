@@ -105,6 +105,9 @@ func (s *Server) runUpdateZoneKeyRange(ctx context.Context, op *command.Op) erro
 				return nil, err
 			}
 		}
+		if s.isResharded(ns) {
+			return nil, mongoerr.New(reshardInProgress, "the zones of %s are being replaced by those of reshardCollection", ns)
+		}
 		c, err := s.collection(ns)
 		if err != nil {
 			return nil, err

@@ -69,9 +69,7 @@ func (r *request) clone(ctx context.Context) error {
 	if ids := r.body.Lookup("ids"); ids.Type == bson.TypeArray && c.HoldsBuckets() {
 		err = r.s.eachOfBuckets(ctx, c, span, ids.Doc().Slice(), send)
 	} else if ids.Type == bson.TypeArray {
-		var b bson.Builder
-		b.OpenDoc("_id").Value("$in", ids).Close()
-		err = r.s.eachByID(ctx, c, span, b.Finish(), bson.Value{Type: bson.Missing}, send)
+		err = r.s.eachByID(ctx, c, span, ids, all, send)
 	} else {
 		err = r.s.each(ctx, c, span, r.body.Lookup("after"), send)
 	}

@@ -37,6 +37,9 @@ const (
 	runBytes   = 1 << 20
 )
 
+// all stands for all _ids.
+var all = bson.Value{Type: bson.Missing}
+
 // each calls f with the documents of a range, in a stable order, starting after a place
 // unless that is missing, until f returns false. at makes the document's place.
 func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
@@ -57,7 +60,7 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 			return err
 		}
 	}
-	return s.eachByID(ctx, c, span, bson.Empty, id, f)
+	return s.eachByID(ctx, c, span, all, id, f)
 }
 
 // eachBucket is each for buckets that no index has in the order of the shard key: all records
@@ -251,30 +254,20 @@ func (w *keyWalk) pass(key, id, record []byte) (more bool, err error) {
 	return more, err
 }
 
-// eachByID is each in the order of _id, for those that match a filter.
-func (s *Shard) eachByID(ctx context.Context, c *catalog.Collection, span schema.ShardRange, filter bson.Doc, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
-	parsed, err := match.Parse(filter, nil)
-	if err != nil {
-		return err
-	}
-	key := c.Sharding().Key
-	parsed = parsed.AndOwned(func(doc bson.Doc) bool {
-		at, err := key.Append(nil, doc)
-		return err != nil || !span.Holds(at)
-	})
-	q := &exec.Query{Query: plan.Query{Filter: parsed}, All: true}
-	if q.Sort, err = sortkey.Parse(new(bson.Builder).Int32("_id", 1).Finish()); err != nil {
-		return err
-	}
+// eachByID is each in the order of _id, for those of the range that have some _ids, an array,
+// or all of them.
+func (s *Shard) eachByID(ctx context.Context, c *catalog.Collection, span schema.ShardRange, ids, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
+	place := bson.Value{Type: bson.Missing}
 	if !after.IsMissing() {
-		q.Hint = bson.String("_id_")
-		q.Min = new(bson.Builder).Value("_id", after).Finish()
+		place = bson.Document(new(bson.Builder).Value("_id", after).Finish())
 	}
-	cur, err := s.exec.Find(ctx, c, q)
+	cur, err := s.byID(ctx, c, ids, place)
 	if err != nil {
 		return err
 	}
 	defer cur.Close()
+	key := c.Sharding().Key
+	var room []byte
 	for {
 		doc, err := cur.Next(ctx)
 		if err != nil || doc == nil {
@@ -282,10 +275,34 @@ func (s *Shard) eachByID(ctx context.Context, c *catalog.Collection, span schema
 		}
 		id := doc.Lookup("_id")
 		if !after.IsMissing() && bson.Equal(id, after) {
-			continue // min is included
+			continue // where it continues is included
+		}
+		if room, err = key.Append(room[:0], doc); err != nil || !span.Holds(room) {
+			continue
 		}
 		if !f(doc, func() bson.Value { return bson.Document(new(bson.Builder).Value("_id", id).Finish()) }) {
 			return nil
 		}
 	}
+}
+
+// byID reads a collection in the order of _id from a place {_id} on, missing for the first,
+// all of it or the documents with some _ids, an array.
+func (s *Shard) byID(ctx context.Context, c *catalog.Collection, ids, after bson.Value) (*exec.Cursor, error) {
+	filter := bson.Empty
+	if ids.Type == bson.TypeArray {
+		filter = new(bson.Builder).OpenDoc("_id").Value("$in", ids).Close().Finish()
+	}
+	parsed, err := match.Parse(filter, nil)
+	if err != nil {
+		return nil, err
+	}
+	q := &exec.Query{Query: plan.Query{Filter: parsed}, All: true}
+	if q.Sort, err = sortkey.Parse(new(bson.Builder).Int32("_id", 1).Finish()); err != nil {
+		return nil, err
+	}
+	if after.Type == bson.TypeDocument {
+		q.Hint, q.Min = bson.Document(new(bson.Builder).Int32("_id", 1).Finish()), after.Doc()
+	}
+	return s.exec.Find(ctx, c, q)
 }

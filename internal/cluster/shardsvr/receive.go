@@ -2,7 +2,6 @@ package shardsvr
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -195,15 +194,8 @@ func (r *request) received(ctx context.Context) error {
 	j.receive.mu.Lock()
 	defer j.receive.mu.Unlock()
 	p := &j.receive.at
-	if !j.receive.caughtUp.IsZero() {
-		r.reply.Int64("behind", time.Since(j.receive.caughtUp).Milliseconds())
-	}
 	r.reply.Timestamp("position", p.position).Int64("documents", p.documents).Int64("bytes", p.bytes).Bool("done", p.done)
-	if j.receive.err != nil {
-		r.reply.String("failed", j.receive.err.Error())
-	} else {
-		r.reply.Null("failed")
-	}
+	j.receive.status(r.reply)
 	return nil
 }
 
@@ -212,30 +204,15 @@ const catchUpPause = 50 * time.Millisecond
 
 // recipient receives a range from its donor, in one goroutine.
 type recipient struct {
-	s    *Shard
-	ns   schema.Namespace
+	donor
 	coll *catalog.Collection
 	key  *schema.ShardKey
 	span schema.ShardRange
-	set  *client.Set
 	here map[string]catalog.RecordKey // where the buckets of a batch are, by IDName
-	read int64                        // the donor's time of the last read of session records
 
-	mu       sync.Mutex
-	at       progress
-	caughtUp time.Time     // all writes before that time have been applied; zero until then
-	until    uint64        // the end that a caller waits for, or 0
-	err      error         // cause of the failure
-	changed  chan struct{} // closed and replaced at each change
-}
-
-// note runs f under the lock, and wakes the waiters.
-func (r *recipient) note(f func()) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f()
-	close(r.changed)
-	r.changed = make(chan struct{})
+	follower
+	at    progress
+	until uint64 // the end that a caller waits for, or 0
 }
 
 // await waits until all writes up to a time of the donor have been applied durably. Errors:
@@ -260,14 +237,8 @@ func (r *recipient) await(ctx context.Context, until uint64) error {
 	}
 }
 
-// run receives until ctx ends. An error that a retry does not fix is left in err.
-func (r *recipient) run(ctx context.Context) error {
-	err := retrying(ctx, transient, r.attempt)
-	if err != nil {
-		r.note(func() { r.err = err })
-	}
-	return err
-}
+// run receives until ctx ends.
+func (r *recipient) run(ctx context.Context) error { return r.receive(ctx, r.attempt) }
 
 // retrying calls f until it succeeds, ctx ends, or f fails with an error that a retry does
 // not fix (mends says no), which it returns.
@@ -314,6 +285,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is no longer being received", r.ns)
 	}
 	r.coll, r.key, r.span = r.coll.Stored(), r.coll.Sharding().Key, hidden.ShardRange
+	r.buckets = r.coll.HoldsBuckets()
 	if r.set, err = r.s.set(p.from); err != nil {
 		return err
 	}
@@ -354,24 +326,6 @@ func (r *recipient) write(ctx context.Context, d storage.Durability, f func(*pro
 		r.note(func() { r.at = next })
 	}
 	return err
-}
-
-// ask sends the donor a read-only request.
-func (r *recipient) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
-	return r.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
-}
-
-// now returns a cluster time of the donor. Later reads include all writes up to that time.
-func (r *recipient) now(ctx context.Context) (uint64, error) {
-	a, err := r.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
-	if err != nil {
-		return 0, err
-	}
-	t := a.Reply.Lookup("operationTime")
-	if t.Type != bson.TypeTimestamp {
-		return 0, mongoerr.New(mongoerr.InternalError, "the donor's reply has no operationTime")
-	}
-	return t.Timestamp(), nil
 }
 
 // copy copies the whole range. It first notes a position in the donor's log; writes during
@@ -575,13 +529,7 @@ func (r *recipient) follow(ctx context.Context) error {
 			continue
 		}
 		r.mu.Unlock()
-		timer := time.NewTimer(catchUpPause)
-		select {
-		case <-timer.C:
-		case <-changed:
-		case <-ctx.Done():
-		}
-		timer.Stop()
+		rest(ctx, changed)
 	}
 	return context.Cause(ctx)
 }
@@ -607,65 +555,12 @@ func (r *recipient) advance(ctx context.Context, until uint64) (more bool, err e
 	return false, r.step(ctx, func(p *progress) { p.done = true }, nil)
 }
 
-// logBatch is how many entries of the log are read at once.
-const logBatch = 2000
-
 // readLog reads a batch of the donor's log, and stores the current versions of the documents
 // that it names. more says that the log has more.
 func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
-	to, err := r.now(ctx)
-	if err != nil || to <= r.at.position {
+	ids, last, more, err := r.changes(ctx, r.at.position)
+	if err != nil || last == r.at.position {
 		return false, err
-	}
-	if err := r.reachesBack(ctx); err != nil {
-		return false, err
-	}
-	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
-		OpenDoc("ts").Timestamp("$gt", r.at.position).Timestamp("$lte", to).Close()
-	if r.coll.HoldsBuckets() { // and not the measurements, which are in no bucket yet
-		b.OpenArray("$or").OpenDoc("0").String("ns", r.ns.Buckets().String()).Close().
-			OpenDoc("1").String("ns", r.ns.String()).OpenDoc("op").String("$ne", "i").Close().Close().Close()
-	} else {
-		b.String("ns", r.ns.String())
-	}
-	b.Close()
-	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o2", 1).Close()
-	b.OpenDoc("sort").Int32("$natural", 1).Close().Int32("limit", logBatch).Int32("batchSize", logBatch)
-	a, err := r.ask(ctx, "local", b.Finish())
-	if err != nil {
-		return false, err
-	}
-	cursor := a.Reply.Lookup("cursor").Doc()
-	ids, seen, n := []bson.Value(nil), map[string]bool{}, 0
-	last := r.at.position
-	for v := range cursor.Lookup("firstBatch").Doc().Values() {
-		e := v.Doc()
-		n, last = n+1, e.Lookup("ts").Timestamp()
-		var id bson.Value
-		switch e.Lookup("op").Str() {
-		case "i", "d":
-			id = e.Lookup("o").Doc().Lookup("_id")
-		case "u":
-			id = e.Lookup("o2").Doc().Lookup("_id")
-		case "n":
-			return false, mongoerr.New(mongoerr.OperationFailed, "the donor's log does not list the documents that expired as a range (oplogListsExpired)")
-		default:
-			return false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
-		}
-		if name := string(id.Type) + string(id.Data); !seen[name] {
-			seen[name] = true
-			ids = append(ids, id)
-		}
-	}
-	left := cursor.Lookup("id").Int64()
-	if more = n == logBatch || left != 0; !more {
-		last = to
-	}
-	if left != 0 {
-		kill := new(bson.Builder).String("killCursors", "oplog.rs").OpenArray("cursors").Int64("0", left).Close().Finish()
-		if _, err := r.set.Run(ctx, client.Call{DB: "local", Body: kill, Member: a.Member}); err != nil {
-			return false, err
-		}
 	}
 	most := idBatch
 	if r.coll.HoldsBuckets() {
@@ -686,22 +581,6 @@ const (
 	idBatch     = 100
 	bucketBatch = 1000
 )
-
-// reachesBack fails if the donor's log has been truncated past the position.
-func (r *recipient) reachesBack(ctx context.Context) error {
-	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
-		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
-	a, err := r.ask(ctx, "local", b.Finish())
-	if err != nil {
-		return err
-	}
-	for v := range a.Reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
-		if v.Doc().Lookup("ts").Timestamp() <= r.at.position {
-			return nil
-		}
-	}
-	return mongoerr.New(mongoerr.OperationFailed, "the donor's log does not reach back far enough")
-}
 
 // refetch fetches the current versions of documents and stores them, which brings the
 // recipient up to position.
@@ -727,12 +606,12 @@ func (r *recipient) refetch(ctx context.Context, ids []bson.Value, position uint
 		}
 		for v := range a.Reply.Lookup("documents").Doc().Values() {
 			id := v.Doc().Lookup("_id")
-			found[string(id.Type)+string(id.Data)] = v.Doc()
+			found[catalog.IDName(id)] = v.Doc()
 		}
 	}
 	return r.step(ctx, func(p *progress) { p.position = max(p.position, position) }, func(u *catalog.Unit, p *progress) error {
 		for _, id := range ids {
-			if doc := found[string(id.Type)+string(id.Data)]; doc != nil {
+			if doc := found[catalog.IDName(id)]; doc != nil {
 				if err := r.store(ctx, u, doc, p); err != nil {
 					return err
 				}

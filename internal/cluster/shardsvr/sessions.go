@@ -51,15 +51,15 @@ func (r *request) sessions(context.Context) error {
 }
 
 // mergeSessions imports what the donor's sessions have executed since the last call.
-func (r *recipient) mergeSessions(ctx context.Context) error {
+func (d *donor) mergeSessions(ctx context.Context) error {
 	next := bson.Value{Type: bson.Missing}
 	started := int64(0)
 	for {
-		b := new(bson.Builder).String("_shardsvrSessions", r.ns.String()).Int64("since", r.read-clockSlack.Milliseconds())
+		b := new(bson.Builder).String("_shardsvrSessions", d.ns.String()).Int64("since", d.read-clockSlack.Milliseconds())
 		if !next.IsMissing() {
 			b.Value("after", next)
 		}
-		a, err := r.ask(ctx, "admin", b.Finish())
+		a, err := d.ask(ctx, "admin", b.Finish())
 		if err != nil {
 			return err
 		}
@@ -76,12 +76,12 @@ func (r *recipient) mergeSessions(ctx context.Context) error {
 			var s retryable.Session
 			copy(s.ID[:], session)
 			copy(s.UID[:], session[len(s.ID):])
-			if err := r.s.node.Dispatcher.Adopt(ctx, s, &record); err != nil {
+			if err := d.s.node.Dispatcher.Adopt(ctx, s, &record); err != nil {
 				return err
 			}
 		}
 		if next = a.Reply.Lookup("next"); next.IsMissing() {
-			r.read = started
+			d.read = started
 			return nil
 		}
 	}

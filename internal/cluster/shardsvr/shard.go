@@ -67,6 +67,10 @@ func (s *Shard) Register(r *command.Registry) {
 		s.command("_shardsvrClone", (*request).clone), s.command("_shardsvrSessions", (*request).sessions),
 		s.command("_shardsvrDescribe", (*request).describe), s.command("_shardsvrCloneDatabase", (*request).cloneDatabase),
 		s.command("_shardsvrDropUnsharded", (*request).dropUnsharded),
+		s.command("_shardsvrReshard", (*request).reshard), s.command("_shardsvrReshardSample", (*request).reshardSample),
+		s.command("_shardsvrDonate", (*request).donate), s.command("_shardsvrReshardReceive", (*request).reshardReceive),
+		s.command("_shardsvrReshardReceived", (*request).reshardReceived), s.command("_shardsvrReshardOwn", (*request).reshardOwn),
+		s.command("_shardsvrReshardAbort", (*request).reshardAbort),
 	} {
 		r.Register(c)
 	}
@@ -120,21 +124,26 @@ func (s *Shard) startPending() {
 	}
 }
 
-// job is the background work for one collection or database: receiving a range, removing
-// ranges, or copying what is not sharded.
+// job is the background work for one collection or database: receiving a range or a
+// collection, removing ranges, or copying what is not sharded.
 type job struct {
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	run     func(context.Context) error
 	receive *recipient // nil unless a range is being received
+	reshard *resharder // nil unless a collection is being received under another shard key
 	clone   *cloner    // nil unless a database is being copied
 }
 
 // begin starts the work that a collection needs, unless it is in progress.
 func (s *Shard) begin(ns schema.Namespace) *job {
 	return s.beginJob(ns, func() *job {
+		if isCopy(ns) {
+			r := newResharder(s, ns)
+			return &job{reshard: r, run: r.run}
+		}
 		if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
-			r := &recipient{s: s, ns: ns, changed: make(chan struct{})}
+			r := &recipient{donor: donor{s: s, ns: ns}, follower: follower{changed: make(chan struct{})}}
 			return &job{receive: r, run: r.run}
 		}
 		return &job{run: func(ctx context.Context) error { return s.sweep(ctx, ns) }}
@@ -159,7 +168,7 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		defer j.cancel()
 		if err := j.run(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "Receiving or removing data of a cluster failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
-			if j.receive != nil || j.clone != nil {
+			if j.receive != nil || j.reshard != nil || j.clone != nil {
 				<-ctx.Done() // keeps the error available to the next request
 			}
 		}

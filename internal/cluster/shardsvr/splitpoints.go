@@ -212,7 +212,7 @@ func (s *Shard) cutBySample(ctx context.Context, c *catalog.Collection, span sch
 		if c.HoldsBuckets() {
 			return s.eachBucket(ctx, c, span, bson.Value{}, f)
 		}
-		return s.eachByID(ctx, c, span, bson.Empty, bson.Value{}, f)
+		return s.eachByID(ctx, c, span, all, all, f)
 	}
 	err := each(func(doc bson.Doc, _ func() bson.Value) bool {
 		found.documents++

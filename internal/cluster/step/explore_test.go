@@ -32,6 +32,9 @@ type scenario struct {
 	from, to int
 	old, own shard.Version
 	clients  bool
+	// wide says that the operation has so many requests at a time that it is explored less
+	// deeply.
+	wide bool
 }
 
 // budget is how much goes wrong in one run.
@@ -372,7 +375,8 @@ var deep = flag.Bool("deep", false, "explore to the depth of three things that g
 // TestEveryPlanEnds explores each operation, all its orders of events, to the depth
 // of two things that go wrong at any moment, anywhere: another primary takes over, a request is late
 // or done twice or its answer is lost, a shard dies half way or refuses, somebody
-// cancels. With -deep they are three.
+// cancels. With -deep they are three. A resharding is explored to the depth of one of these and a write,
+// and with -deep of two.
 func TestEveryPlanEnds(t *testing.T) {
 	for name, sc := range scenarios() {
 		t.Run(name, func(t *testing.T) {
@@ -380,7 +384,13 @@ func TestEveryPlanEnds(t *testing.T) {
 			budgets := []budget{
 				{takeovers: 1, late: 1}, {takeovers: 1, writes: 1}, {half: 1, refusals: 1}, {late: 1, cancels: 1}, {takeovers: 2},
 			}
-			if *deep {
+			if sc.wide {
+				budgets = []budget{{takeovers: 1}, {late: 1, writes: 1}, {half: 1, writes: 1}, {cancels: 1, writes: 1}, {refusals: 1}}
+			}
+			switch {
+			case *deep && sc.wide:
+				budgets = []budget{{takeovers: 1, writes: 1}, {takeovers: 1, late: 1}, {late: 1, cancels: 1}}
+			case *deep:
 				budgets = []budget{
 					{takeovers: 1, late: 1, refusals: 1, writes: 1}, {takeovers: 1, half: 1, cancels: 1, writes: 1}, {takeovers: 2, late: 1}, {late: 2, cancels: 1},
 				}
@@ -393,6 +403,39 @@ func TestEveryPlanEnds(t *testing.T) {
 				total += n
 			}
 			t.Logf("%d states", total)
+		})
+	}
+}
+
+// TestReshardBugsAreFound plants bugs in a resharding that each break one invariant.
+func TestReshardBugsAreFound(t *testing.T) {
+	b := budget{takeovers: 1, late: 1, cancels: 1, writes: 1}
+	with := func(name, field string) func(o *step.Operation, p step.Phase, r step.Request) bool {
+		return func(_ *step.Operation, _ step.Phase, r step.Request) bool {
+			return r.Name() == name && (field == "" || r.Body.Lookup(field).Truthy())
+		}
+	}
+	for _, c := range []struct {
+		bug, finds string
+		leave      func(o *step.Operation, p step.Phase, r step.Request) bool
+		told       bson.Doc
+		plant      func(*clustertest.Shard)
+	}{
+		{"reads of the donors are not blocked", "owned-once", with("_shardsvrBlock", "reads"), nil, nil},
+		{"nobody waits for what the donors wrote last", "complete", with("_shardsvrReshardReceived", "until"), nil, nil},
+		{"the recipients are told before the commit", "told", nil, scenarios()["reshard"].told, nil},
+		{"an undone resharding is not told to a recipient", "ends", func(_ *step.Operation, p step.Phase, r step.Request) bool {
+			return p == step.Undone && r.Shard == "b"
+		}, nil, nil},
+		{"a donor that owns nothing any more is not told", "ends", with("_shardsvrDrop", ""), nil, nil},
+		{"shards do what is late", "ends", nil, nil, func(s *clustertest.Shard) { s.NoFence = true }},
+	} {
+		t.Run(c.bug, func(t *testing.T) {
+			defer step.Plant(step.KindReshard, c.leave, c.told)()
+			_, err := explore(scenarios()["reshard"], b, c.plant)
+			if err == nil || !strings.HasPrefix(err.Error(), c.finds+":") {
+				t.Fatalf("want %s, got %v", c.finds, err)
+			}
 		})
 	}
 }

@@ -21,6 +21,7 @@ type State struct {
 	asked   []Send
 	writing Phase // the phase that is being written, or 0
 	began   bool
+	hurried bool
 }
 
 // Send is a request in flight, with its number in the fence.
@@ -47,6 +48,8 @@ const (
 	Refused
 	// Cancel: the operation is to be undone (Err) if that is still possible.
 	Cancel
+	// Hurry: the operation is not to wait until its commit is cheap.
+	Hurry
 )
 
 // Event is one event.
@@ -97,6 +100,8 @@ func Step(s State, e Event) (State, Action) {
 		if s.began && s.Phase == Trying && s.writing == 0 {
 			return s.undo(e.Err)
 		}
+	case Hurry:
+		s.hurried = true
 	}
 	return s, Action{}
 }
@@ -143,9 +148,12 @@ func (s State) answered(e Event) (State, Action) {
 		return s, Action{}
 	}
 	r := s.asked[i]
-	ready, err := true, e.Err
-	if err == nil && r.ready != nil {
-		ready, err = r.ready(e.Reply)
+	ready, err, accept := true, e.Err, r.ready
+	if s.hurried && r.hurried != nil {
+		accept = r.hurried
+	}
+	if err == nil && accept != nil {
+		ready, err = accept(e.Reply)
 	}
 	switch {
 	case err != nil && s.Phase == Trying:
@@ -182,10 +190,15 @@ func number(d bson.Doc, name string) int64 {
 	return n
 }
 
-// failure is the error of a shard's background work, as reported in a reply.
+// failure is the error of a shard's background work, as reported in a reply: failed is its
+// text, code its code, 96 without one.
 func failure(reply bson.Doc) error {
 	if v := reply.Lookup("failed"); v.Type == bson.TypeString {
-		return mongoerr.New(mongoerr.OperationFailed, "%s", v.Str())
+		code := mongoerr.OperationFailed
+		if n := number(reply, "code"); n != 0 {
+			code = mongoerr.Code(n)
+		}
+		return mongoerr.New(code, "%s", v.Str())
 	}
 	return nil
 }

@@ -84,6 +84,8 @@ type Request struct {
 	// ready reports whether a reply completes the request; if not, it is sent again. Nil
 	// accepts every reply.
 	ready func(bson.Doc) (bool, error)
+	// hurried takes the place of ready once the operation is to commit soon (Hurry).
+	hurried func(bson.Doc) (bool, error)
 }
 
 // Name is the command.
@@ -131,7 +133,7 @@ func init() {
 	plans = map[string]plan{
 		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
 		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine, KindUnshard: refine,
-		KindIndexes: indexes, KindUntrack: untrack, KindAddShard: addShard, KindRemoveShard: removeShard,
+		KindIndexes: indexes, KindUntrack: untrack, KindReshard: reshard, KindAddShard: addShard, KindRemoveShard: removeShard,
 	}
 }
 

@@ -108,6 +108,7 @@ func scenarios() map[string]*scenario {
 		"move": moveScenario(), "split": splitScenario(), "shardCollection": shardScenario(), "drop": dropScenario(), "dropDatabase": dropDatabaseScenario(),
 		"createDatabase": createScenario(), "movePrimary": movePrimaryScenario(), "rename": renameScenario(), "refine": refineScenario(),
 		"indexes": indexesScenario(), "untrack": untrackScenario(), "unshard": unshardScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
+		"reshard": reshardScenario(),
 	}
 }
 
@@ -404,5 +405,64 @@ func removeShardScenario() *scenario {
 		},
 	}
 	sc.op.Namespace = "c"
+	return sc
+}
+
+// reshardScenario: a and b are the donors, and b gets all documents. More shards would be too
+// many states.
+func reshardScenario() *scenario {
+	const to = "app.system.resharding.1"
+	old, own := at(generation, 3, 1), at(later, 1, 1)
+	next := bson.Binary(4, clustertest.UUID("next"))
+	y, err := shard.ParseKey(bson.MustParse(`{y: 1}`))
+	if err != nil {
+		panic(err)
+	}
+	args := new(bson.Builder).Value("uuid", uuid()).String("to", to).Value("next", next).Doc("key", y.Pattern()).Bool("unique", false).
+		Doc("version", versionDoc(at(later, 0, 0))).String("primary", "b").Strings("shards", "a", "b").Strings("others", "a", "b").
+		OpenDoc("hosts").String("a", "a").String("b", "b").Close()
+	ranges := new(bson.Builder).OpenArray("b").OpenDoc("0").Doc("min", y.Doc(y.Min())).Doc("max", y.Doc(y.Max())).Close().Close()
+	sc := &scenario{
+		op: operation(step.KindReshard, args), told: versions(map[string]shard.Version{"b": own}),
+		here: map[string]bson.Doc{step.LayResharded: new(bson.Builder).Strings("owners", "b").Doc("ranges", ranges.Finish()).Finish()},
+		shards: func() []*clustertest.Shard {
+			all := three(map[string]*clustertest.Collection{"a": collection(old, bson.MustParse(`{_id: "first", x: 1}`)), "b": collection(old, bson.MustParse(`{_id: "second", x: 200}`))})()[:2]
+			for _, s := range all {
+				s.Copies = true
+			}
+			return all
+		},
+		ns: events, from: 0, to: 1, old: old, own: own, clients: true, wide: true,
+	}
+	sc.holds = func(w *world) error {
+		onA, errA := w.shards[0].Read(events, old)
+		onB, errB := w.shards[1].Read(events, old)
+		onNew, errNew := w.shards[1].Read(events, own)
+		switch {
+		case errNew == nil && !w.commit:
+			return errors.New("told: a recipient owns documents before the commit")
+		case (errA == nil || errB == nil) && errNew == nil:
+			return errors.New("owned-once: donors and recipients show the collection")
+		case errA == nil && errB == nil && int64(len(onA)+len(onB)) != 2+w.written:
+			return fmt.Errorf("complete: the donors show %d of %d", len(onA)+len(onB), 2+w.written)
+		case errNew == nil && int64(len(onNew)) != 2+w.written:
+			return fmt.Errorf("complete: the recipient shows %d of %d", len(onNew), 2+w.written)
+		}
+		return nil
+	}
+	sc.ended = func(w *world) error {
+		for i, s := range w.shards {
+			c := s.Collections[events]
+			switch {
+			case s.Collections[to] != nil:
+				return fmt.Errorf("%s still has the copy", s.ID)
+			case w.commit && (i == 0) != (c == nil), w.commit && c != nil && (c.Key.String() != y.String() || c.Version.ShardGeneration != later || c.UUID == uuidText()):
+				return fmt.Errorf("done, and %s has %v", s.ID, c)
+			case !w.commit && c == nil, !w.commit && (c.Blocked != nil || c.Version != old):
+				return fmt.Errorf("undone, and %s has %v", s.ID, c)
+			}
+		}
+		return nil
+	}
 	return sc
 }

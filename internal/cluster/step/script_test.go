@@ -75,7 +75,7 @@ func TestScripts(t *testing.T) {
 				for len(asked) > 0 {
 					r := asked[0]
 					asked = asked[1:]
-					reply := bson.MustParse(`{behind: 0, done: true, position: Timestamp(3, 4)}`)
+					reply := bson.MustParse(`{behind: 0, done: true, ready: true, position: Timestamp(3, 4)}`)
 					if r.Shard == step.Here {
 						reply = sc.here[r.Name()]
 					}

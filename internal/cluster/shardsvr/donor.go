@@ -1,0 +1,159 @@
+package shardsvr
+
+import (
+	"context"
+	"errors"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// donor is another shard from which documents of a collection are read.
+type donor struct {
+	s   *Shard
+	ns  schema.Namespace // the collection there
+	set *client.Set
+	// buckets says that it is a time series, whose buckets are read.
+	buckets bool
+	read    int64 // the donor's time of the last read of session records
+}
+
+// ask sends the donor a read-only request.
+func (d *donor) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
+	return d.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
+}
+
+// now returns a cluster time of the donor. Later reads include all writes up to that time.
+func (d *donor) now(ctx context.Context) (uint64, error) {
+	a, err := d.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
+	if err != nil {
+		return 0, err
+	}
+	t := a.Reply.Lookup("operationTime")
+	if t.Type != bson.TypeTimestamp {
+		return 0, mongoerr.New(mongoerr.InternalError, "the donor's reply has no operationTime")
+	}
+	return t.Timestamp(), nil
+}
+
+// fetchBytes bounds the documents that are fetched at once by their _ids. A single one may be
+// larger.
+const fetchBytes = 16 << 20
+
+// errTooMany says that documents have more than fetchBytes together.
+var errTooMany = errors.New("too many documents at once")
+
+// fetch asks the donor for the current versions of documents, by their _ids, and calls f with
+// those that there are. request begins the request. Errors: errTooMany.
+func (d *donor) fetch(ctx context.Context, request func() *bson.Builder, ids []bson.Value, f func(doc bson.Doc)) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	after, size := all, 0
+	for {
+		b := request().OpenArray("ids")
+		for i, id := range ids {
+			b.Value(bson.Index(i), id)
+		}
+		if b.Close(); !after.IsMissing() {
+			b.Value("after", after)
+		}
+		a, err := d.ask(ctx, "admin", b.Finish())
+		if err != nil {
+			return err
+		}
+		for v := range a.Reply.Lookup("documents").Doc().Values() {
+			f(v.Doc())
+			size += len(v.Data)
+		}
+		if size > fetchBytes && len(ids) > 1 {
+			return errTooMany
+		}
+		if after = a.Reply.Lookup("next"); after.IsMissing() { // else a reply had no room for all
+			return nil
+		}
+	}
+}
+
+// logBatch is how many entries of the log are read at once.
+const logBatch = 2000
+
+// changes reads a batch of the donor's log behind a position: the _ids of the documents that
+// it names, each once, and the position up to which these are all. more says that the log
+// has more. Errors: 96 if the log does not tell what has changed.
+func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value, last uint64, more bool, err error) {
+	to, err := d.now(ctx)
+	if err != nil || to <= position {
+		return nil, position, false, err
+	}
+	if err := d.reachesBack(ctx, position); err != nil {
+		return nil, 0, false, err
+	}
+	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
+		OpenDoc("ts").Timestamp("$gt", position).Timestamp("$lte", to).Close()
+	if d.buckets { // and not the measurements, which are in no bucket yet
+		b.OpenArray("$or").OpenDoc("0").String("ns", d.ns.Buckets().String()).Close().
+			OpenDoc("1").String("ns", d.ns.String()).OpenDoc("op").String("$ne", "i").Close().Close().Close()
+	} else {
+		b.String("ns", d.ns.String())
+	}
+	b.Close()
+	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o2", 1).Close()
+	b.OpenDoc("sort").Int32("$natural", 1).Close().Int32("limit", logBatch).Int32("batchSize", logBatch)
+	a, err := d.ask(ctx, "local", b.Finish())
+	if err != nil {
+		return nil, 0, false, err
+	}
+	cursor := a.Reply.Lookup("cursor").Doc()
+	seen, n := map[string]bool{}, 0
+	last = position
+	for v := range cursor.Lookup("firstBatch").Doc().Values() {
+		e := v.Doc()
+		n, last = n+1, e.Lookup("ts").Timestamp()
+		var id bson.Value
+		switch e.Lookup("op").Str() {
+		case "i", "d":
+			id = e.Lookup("o").Doc().Lookup("_id")
+		case "u":
+			id = e.Lookup("o2").Doc().Lookup("_id")
+		case "n":
+			return nil, 0, false, mongoerr.New(mongoerr.OperationFailed, "the donor's log does not list the documents that expired as a range (oplogListsExpired)")
+		default:
+			return nil, 0, false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
+		}
+		if name := catalog.IDName(id); !seen[name] {
+			seen[name] = true
+			ids = append(ids, id)
+		}
+	}
+	left := cursor.Lookup("id").Int64()
+	if more = n == logBatch || left != 0; !more {
+		last = to
+	}
+	if left != 0 {
+		kill := new(bson.Builder).String("killCursors", "oplog.rs").OpenArray("cursors").Int64("0", left).Close().Finish()
+		if _, err := d.set.Run(ctx, client.Call{DB: "local", Body: kill, Member: a.Member}); err != nil {
+			return nil, 0, false, err
+		}
+	}
+	return ids, last, more, nil
+}
+
+// reachesBack fails if the donor's log has been truncated past the position.
+func (d *donor) reachesBack(ctx context.Context, position uint64) error {
+	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
+		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
+	a, err := d.ask(ctx, "local", b.Finish())
+	if err != nil {
+		return err
+	}
+	for v := range a.Reply.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Values() {
+		if v.Doc().Lookup("ts").Timestamp() <= position {
+			return nil
+		}
+	}
+	return mongoerr.New(mongoerr.OperationFailed, "the donor's log does not reach back far enough")
+}
