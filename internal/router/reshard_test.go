@@ -143,6 +143,10 @@ func TestReshardCollection(t *testing.T) {
 		`{reshardCollection: "app.c", key: {y: 1, x: "hashed"}, forceRedistribution: true, shardDistribution: [{shard: "s2"}]}`,
 		`{reshardCollection: "app.c", key: {_id: "hashed"}, numInitialChunks: 9}`,
 	} {
+		if strings.Contains(command, "numInitialChunks: 7") { // copying takes long: logs are read meanwhile
+			c.hold("s0", "_shardsvrDonate", 2)
+			c.hold("s1", "_shardsvrDonate", 2)
+		}
 		reply := c.do("admin", command)
 		t.Logf("%s: %s", command, reply)
 		if !reply.Has("writesBlockedMillis") {

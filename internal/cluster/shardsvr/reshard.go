@@ -220,10 +220,24 @@ func (r *resharder) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrDonate", r.at.ns).Value("uuid", r.at.uuid).Doc("key", r.key.Pattern()).Value("ranges", r.at.ranges)
 }
 
+const (
+	// logPause is how often the logs are read while documents are copied, so that these need
+	// not reach back to the beginning.
+	logPause = time.Second
+	// maxAgain bounds the documents of a batch that are here already.
+	maxAgain = maxTwice / 2
+)
+
 // copy copies what one donor has. An _id that is here already is left for later: the
-// document may have come from another donor meanwhile.
+// document may have come from another donor meanwhile, or by a log.
 func (r *resharder) copy(ctx context.Context, i int) error {
-	for len(r.ranges) > 0 && !r.at.donors[i].copied {
+	for read := time.Now(); len(r.ranges) > 0 && !r.at.donors[i].copied; {
+		if time.Since(read) > logPause {
+			if err := r.readLogs(ctx); err != nil {
+				return err
+			}
+			read = time.Now()
+		}
 		b := r.request()
 		if after := r.at.donors[i].after; !after.IsMissing() {
 			b.Value("after", after)
@@ -236,10 +250,16 @@ func (r *resharder) copy(ctx context.Context, i int) error {
 		docs, next := a.Reply.Lookup("documents").Doc(), a.Reply.Lookup("next")
 		err = r.step(ctx, func(u *catalog.Unit, p *resharding) error {
 			again = nil
+			var last bson.Value
 			p.donors[i].after, p.donors[i].copied = next, next.IsMissing()
 			for v := range docs.Values() {
 				doc := v.Doc()
 				id := doc.Lookup("_id")
+				if len(again) == maxAgain { // the rest is asked for again, behind these
+					p.donors[i].after, p.donors[i].copied = last, false
+					return nil
+				}
+				last = bson.Document(new(bson.Builder).Value("_id", id).Finish())
 				_, old, err := u.LockID(ctx, r.coll, id)
 				if err != nil {
 					return err
@@ -379,6 +399,19 @@ func (r *resharder) follow(ctx context.Context) error {
 // reached reports whether all writes of the donors up to some positions have been applied.
 func (p *resharding) reached(until map[string]uint64) bool {
 	return p.ranges.Doc().IsEmpty() || !slices.ContainsFunc(p.donors, func(d donation) bool { return d.position < until[d.shard] })
+}
+
+// readLogs reads all logs to their ends.
+func (r *resharder) readLogs(ctx context.Context) error {
+	for i := range r.donors {
+		for more := true; more; {
+			var err error
+			if more, err = r.readLog(ctx, i); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // readLog reads a batch of a donor's log, and fetches the documents that it names.
