@@ -83,11 +83,11 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.setFeatureCompatibilityVersion(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
 		n.autoCompact(), n.setIndexCommitQuorum(), n.compactStructuredEncryptionData(),
-		n.createSearchIndexes(), n.dropSearchIndex(), n.listSearchIndexes(), n.updateSearchIndex(),
 	)
 	r.Register(n.abortTransaction(), n.commitTransaction())
 	r.Register(n.Process.Commands()...)
 	r.Register(n.accounts.Commands()...)
+	r.Register(SearchIndexCommands()...)
 	r.Register(n.planCacheCommands()...)
 	r.Register(n.replicaSetCommands()...)
 }

@@ -17,3 +17,9 @@ func (n *Node) searchIndexCommand(name, help string, fields ...*command.Field) *
 		Run: func(context.Context, *command.Op) error { return pipeline.NoSearchIndexes() },
 	}
 }
+
+// SearchIndexCommands returns the commands about search indexes, which routers have as well.
+func SearchIndexCommands() []*command.Command {
+	n := new(Node)
+	return []*command.Command{n.createSearchIndexes(), n.dropSearchIndex(), n.listSearchIndexes(), n.updateSearchIndex()}
+}

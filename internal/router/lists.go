@@ -140,6 +140,10 @@ func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 		if !every && !access.Sees(op, d.Lookup("name").Str(), "") {
 			continue
 		}
+		bytes := sizeOf(d.Lookup("sizeOnDisk"), 0)
+		if nameOnly { // the filter sees no more
+			d = new(bson.Builder).Value("name", d.Lookup("name")).Finish()
+		}
 		ok, err := filter.Match(d)
 		if err != nil {
 			return err
@@ -147,10 +151,7 @@ func (r *Router) runListDatabases(ctx context.Context, op *command.Op) error {
 		if !ok {
 			continue
 		}
-		total += sizeOf(d.Lookup("sizeOnDisk"), 0)
-		if nameOnly {
-			d = new(bson.Builder).Value("name", d.Lookup("name")).Finish()
-		}
+		total += bytes
 		op.Reply.Doc(bson.Index(i), d)
 		i++
 	}

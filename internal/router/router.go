@@ -85,6 +85,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)
+	reg.Register(node.SearchIndexCommands()...)
 }
 
 // declared gives commands the arguments that a server declares for those of the same name,
