@@ -132,7 +132,7 @@ func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 	var timeout <-chan time.Time
 	for {
 		now := c.Latest()
-		if gone := now == nil || now.Namespace != c.Namespace; gone && c.sharding != nil && u.Guard != nil && !u.Moving {
+		if gone := now == nil || now.Namespace != c.Namespace && !now.hasBuckets(c); gone && c.sharding != nil && u.Guard != nil && !u.Moving {
 			// Another one may have the name by now, here or on other shards.
 			u.leave(c)
 			return nil, schema.StaleConfig(c.Namespace.String(), c.sharding.Shard, "the collection was dropped or renamed: version not known", u.Guard.Received, nil)
@@ -180,6 +180,11 @@ func (u *Unit) admit(ctx context.Context, c *Collection) (*Collection, error) {
 		}
 		u.gates = append(u.gates, c.live)
 	}
+}
+
+// hasBuckets reports whether c is a time series that has its buckets in a collection.
+func (c *Collection) hasBuckets(of *Collection) bool {
+	return c.IsTimeseries() && c.Buckets().Namespace == of.Namespace
 }
 
 // leave undoes the last enter.

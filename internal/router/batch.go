@@ -349,8 +349,8 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 			return !slices.Contains(names, p.shard) && slices.Contains(p.statements, s)
 		})
 		switch {
-		case executed && rt.timeseries != nil && s.kind == deletes:
-			// What is gone is gone, and was counted.
+		case executed && rt.timeseries != nil && (s.kind == deletes || !b.changed(s, names, parts)):
+			// What is gone is gone, and was counted; or nothing has happened.
 		case executed && rt.timeseries != nil && rt.timeseries.HasTime(rt.chunks.Key().Pattern()):
 			b.fail(s, errSeriesMoved)
 			continue
@@ -359,6 +359,14 @@ func (b *batch) keep(rt *route, refused map[*statement][]string, parts []part) {
 		}
 		b.retry(s)
 	}
+}
+
+// changed reports whether shards that have executed a statement may have changed something.
+func (b *batch) changed(s *statement, rejected []string, parts []part) bool {
+	return slices.ContainsFunc(parts, func(p part) bool {
+		return !slices.Contains(rejected, p.shard) && slices.Contains(p.statements, s) &&
+			(p.err != nil || bson.ClampToInt64(p.reply.Lookup("n")) > 0 || p.reply.Has("writeErrors"))
+	})
 }
 
 // errSeriesMoved ends an update of which some shards have done their part: it may not name
