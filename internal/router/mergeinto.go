@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
@@ -18,16 +19,31 @@ const (
 // mergeInto is the target of a $merge. Each document becomes an update of the document
 // that it matches; without a match whenNotMatched decides.
 type mergeInto struct {
-	w  *world
-	m  *pipeline.Merge
-	ns string
+	w   *world
+	m   *pipeline.Merge
+	ns  string
+	env *expr.Env // of the pipeline, for let
 }
 
-func (w *world) newMerge(m *pipeline.Merge) (pipeline.Target, error) {
-	if m.Let != nil {
-		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$merge with 'let' over several shards is not supported")
+func (w *world) newMerge(m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
+	return &mergeInto{w: w, m: m, ns: m.Into.DB + "." + m.Into.Coll, env: r.Env}, nil
+}
+
+// variables returns what the update for a document may refer to: the document as new, or the
+// variables of let that have a value.
+func (t *mergeInto) variables(d bson.Doc) (bson.Doc, error) {
+	if t.m.Let == nil {
+		return new(bson.Builder).Doc("new", d).Finish(), nil
 	}
-	return &mergeInto{w: w, m: m, ns: m.Into.DB + "." + m.Into.Coll}, nil
+	values, err := t.m.Let.Eval(t.env.WithRoot(d))
+	if err != nil {
+		return nil, err
+	}
+	var b bson.Builder
+	for i, v := range values {
+		b.Value(t.m.Let.Names[i], v) // leaves out a missing one
+	}
+	return b.Finish(), nil
 }
 
 // write executes one statement of the target.
@@ -76,7 +92,11 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 		}
 		filter.OpenDoc(path).Value("$eq", v).Close()
 	}
-	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).OpenDoc("c").Doc("new", d).Close()
+	variables, err := t.variables(d)
+	if err != nil {
+		return err
+	}
+	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).Doc("c", variables)
 	if !t.w.a.collation.IsEmpty() {
 		b.Doc("collation", t.w.a.collation)
 	}

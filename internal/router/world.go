@@ -75,8 +75,8 @@ func plain(n match.Node) bool {
 }
 
 // Merge implements pipeline.World.
-func (w *world) Merge(ctx context.Context, m *pipeline.Merge, _ *pipeline.Run) (pipeline.Target, error) {
-	return w.newMerge(m)
+func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
+	return w.newMerge(m, r)
 }
 
 // Out implements pipeline.World.
