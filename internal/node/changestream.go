@@ -112,14 +112,15 @@ func (n *Node) currentDocument(ctx context.Context, op *catalog.Operation, key b
 	}
 	q := &exec.Query{}
 	opts := &match.Options{}
-	collation, err := schema.ParseCollation(c.Options.Lookup("collation").Data)
-	if err != nil {
-		return nil, err
-	}
-	if collation != nil {
+	if v := c.Options.Lookup("collation"); v.Type == bson.TypeDocument {
+		collation, err := schema.ParseCollation(v.Doc())
+		if err != nil {
+			return nil, err
+		}
 		q.Collation, q.Collator, opts.Collator = collation.Spec, collation.Collator, collation.Collator
 	}
 	filter := new(bson.Builder).OpenDoc("_id").Value("$eq", key.Lookup("_id")).Close().Finish()
+	var err error
 	if q.Filter, err = match.Parse(filter, opts); err != nil {
 		return nil, err
 	}
