@@ -66,23 +66,46 @@ func (d *donor) mergeSessions(ctx context.Context) error {
 		if started == 0 {
 			started, _ = bson.ExactInt64(a.Reply.Lookup("now"))
 		}
-		for v := range a.Reply.Lookup("records").Doc().Values() {
-			_, session := v.Doc().Lookup("session").Binary()
-			_, value := v.Doc().Lookup("record").Binary()
-			record, err := retryable.Parse(value)
-			if err != nil || len(session) != retryable.SessionLen {
-				return mongoerr.New(mongoerr.OperationFailed, "invalid session record from the donor: %v", err)
-			}
-			var s retryable.Session
-			copy(s.ID[:], session)
-			copy(s.UID[:], session[len(s.ID):])
-			if err := d.s.node.Dispatcher.Adopt(ctx, s, &record); err != nil {
-				return err
-			}
+		if err := d.adopt(ctx, a.Reply.Lookup("records").Doc()); err != nil {
+			return err
 		}
 		if next = a.Reply.Lookup("next"); next.IsMissing() {
 			d.read = started
 			return nil
 		}
 	}
+}
+
+// adopt imports a batch of records. Those of one operation come one after the other, and are
+// imported together: to import each by itself, all that there is of the operation would be
+// read for each.
+func (d *donor) adopt(ctx context.Context, records bson.Doc) error {
+	var s retryable.Session
+	var all retryable.Record // of s
+	end := func() error {
+		if len(all.Runs) == 0 {
+			return nil
+		}
+		return d.s.node.Dispatcher.Adopt(ctx, s, &all)
+	}
+	for v := range records.Values() {
+		_, session := v.Doc().Lookup("session").Binary()
+		_, value := v.Doc().Lookup("record").Binary()
+		record, err := retryable.Parse(value)
+		if err != nil || len(session) != retryable.SessionLen {
+			return mongoerr.New(mongoerr.OperationFailed, "invalid session record from the donor: %v", err)
+		}
+		var next retryable.Session
+		copy(next.ID[:], session)
+		copy(next.UID[:], session[len(next.ID):])
+		if next == s && record.Txn == all.Txn {
+			all.Runs = append(all.Runs, record.Runs...)
+			continue
+		}
+		if err := end(); err != nil {
+			return err
+		}
+		s, all = next, record
+	}
+	return end()
 }
