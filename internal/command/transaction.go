@@ -38,9 +38,8 @@ type transaction struct {
 type Transactions struct {
 	lifetime *IntParam
 
-	open, active                      atomic.Int64
-	started, committed, aborted       atomic.Int64
-	commitsStarted, commitsWithWrites atomic.Int64
+	open, active                atomic.Int64
+	started, committed, aborted atomic.Int64
 }
 
 // NewTransactions registers the parameters of transactions.
@@ -257,7 +256,6 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	d.Transactions.commitsStarted.Add(1)
 	if !tr.t.Enter() {
 		d.abortTransaction(se)
 		return tr.over(op.Generic.TxnNumber)

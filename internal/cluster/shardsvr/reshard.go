@@ -358,7 +358,7 @@ func (r *resharder) follow(ctx context.Context) error {
 	for ctx.Err() == nil {
 		begun := time.Now()
 		r.mu.Lock()
-		until, changed := r.until, r.changed
+		until := r.until
 		r.mu.Unlock()
 		if len(r.ranges) > 0 && (!r.at.done || !r.at.reached(until)) {
 			more := false
@@ -387,7 +387,7 @@ func (r *resharder) follow(ctx context.Context) error {
 		r.note(func() { r.caughtUp = begun })
 		r.mu.Lock()
 		again := until == nil && r.until != nil
-		changed = r.changed
+		changed := r.changed
 		r.mu.Unlock()
 		if !again {
 			rest(ctx, changed)
