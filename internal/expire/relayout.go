@@ -336,6 +336,10 @@ func (x *relayRun) noteVisit(begun time.Time) {
 	k.Last = Visit{At: begun, Took: time.Since(begun), Removed: x.v.gone}
 }
 
+// relayCost is how many times its own time a step of a relayout takes of the processors:
+// what it writes is flushed and compacted after it.
+const relayCost = 4
+
 // pause is called after each step.
 func (x *relayRun) pause(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return x.pass.pause(ctx, x.m.governor.worked(took)) }
@@ -439,7 +443,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 	if x.end == nil && m.governor.Busy() {
 		x.end = yield()
 	}
-	return x.pass.pause(ctx, max(time.Duration(m.relays.rest.Load()), m.governor.worked(took)))
+	return x.pass.pause(ctx, max(time.Duration(m.relays.rest.Load()), m.governor.worked(relayCost*took)))
 }
 
 // Relayouts writes the section relayout of serverStatus.
