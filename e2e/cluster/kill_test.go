@@ -114,10 +114,7 @@ func TestKillInMove(t *testing.T) {
 	if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
 		t.Fatal(err)
 	}
-	var all []mongo.WriteModel // of one document each: drivers and router try these again
-	for i := range documents {
-		all = append(all, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: i}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}))
-	}
+	all := incrementAll(documents)
 	written := 0
 	for i, step := range moveSteps {
 		for j, victim := range []string{"donor", "recipient", "config primary"} {
@@ -205,4 +202,13 @@ func (c *cluster) shard(name string) *testkit.Server {
 	var i int
 	_, _ = fmt.Sscanf(name, "s%d", &i)
 	return c.shards[i]
+}
+
+// incrementAll increments n of so many documents, each by a write of its own: drivers and
+// routers try those again.
+func incrementAll(documents int) (all []mongo.WriteModel) {
+	for i := range documents {
+		all = append(all, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: i}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}))
+	}
+	return all
 }

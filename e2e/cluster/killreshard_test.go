@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
-	"go.mongodb.org/mongo-driver/v2/mongo"
 
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
@@ -38,10 +37,7 @@ func TestKillInReshard(t *testing.T) {
 	if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
 		t.Fatal(err)
 	}
-	var all []mongo.WriteModel // of one document each: drivers and router try these again
-	for i := range documents {
-		all = append(all, mongo.NewUpdateOneModel().SetFilter(bson.D{{Key: "_id", Value: i}}).SetUpdate(bson.D{{Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}}))
-	}
+	all := incrementAll(documents)
 	written := 0
 	for i, step := range reshardSteps {
 		for j, victim := range []string{"its receiver", "another shard", "the config primary"} {

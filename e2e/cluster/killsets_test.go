@@ -11,12 +11,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
-const (
-	// setKillTime is how long primaries are killed, deadTime how long one is dead: another
-	// member takes over meanwhile.
-	setKillTime = 60 * time.Second
-	deadTime    = 3 * time.Second
-)
+// deadTime is how long a member is dead: another one takes over meanwhile.
+const deadTime = 3 * time.Second
+
+// killSetsFor is how long primaries are killed: each set's at least twice.
+func killSetsFor() time.Duration {
+	if *long {
+		return time.Minute
+	}
+	return 25 * time.Second
+}
 
 // startOfThree runs a cluster whose config servers and shards are sets of three, and returns
 // the members of each set.
@@ -71,22 +75,12 @@ func primary(t *testing.T, members []*testkit.Server) *testkit.Server {
 }
 
 // TestKillPrimaries is TestKilledUnderLoad on sets of three, whose primaries are killed, one
-// set after the other, and start again when another member has taken over. (With
-// -cluster.long.)
+// set after the other, and start again when another member has taken over.
 func TestKillPrimaries(t *testing.T) {
-	if !*long {
-		t.Skip("only with -cluster.long")
-	}
 	c, sets := startOfThree(t, 2, 2)
-	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
-	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
-	n, l := c.insertCounters(t), c.shardLives(t)
-	n.mayFail, l.mayFail = true, true
-	ctx, stop := context.WithTimeout(t.Context(), setKillTime)
+	ctx, stop := context.WithTimeout(t.Context(), killSetsFor())
 	defer stop()
-	n.start(t, ctx, 1)
-	l.start(t, ctx, 1)
-	moves := c.moveAll(t, ctx, n)
+	n, l, moves := c.load(t, ctx)
 	kills := 0
 	for i := 0; ctx.Err() == nil; i++ {
 		victim := primary(t, sets[i%len(sets)])

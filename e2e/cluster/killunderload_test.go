@@ -27,15 +27,9 @@ const (
 // once that it must see, and none that is gone.
 func TestKilledUnderLoad(t *testing.T) {
 	c := start(t, 3, 2)
-	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
-	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
-	n, l := c.insertCounters(t), c.shardLives(t)
-	n.mayFail, l.mayFail = true, true
 	ctx, stop := context.WithTimeout(t.Context(), killTime)
 	defer stop()
-	n.start(t, ctx, 1)
-	l.start(t, ctx, 1)
-	moves := c.moveAll(t, ctx, n)
+	n, l, moves := c.load(t, ctx)
 	victims := append(append([]*testkit.Server{c.config}, c.shards...), c.routers...)
 	kills := 0
 	for ; ctx.Err() == nil; kills++ {
@@ -43,6 +37,18 @@ func TestKilledUnderLoad(t *testing.T) {
 		restart(victims[kills%len(victims)])
 	}
 	c.judge(t, n, l, kills, moves)
+}
+
+// load has clients write and read, and chunks move, until ctx ends. Writes may fail.
+func (c *cluster) load(t *testing.T, ctx context.Context) (n *counters, l *lives, moves *atomic.Int64) {
+	t.Helper()
+	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
+	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
+	n, l = c.insertCounters(t), c.shardLives(t)
+	n.mayFail, l.mayFail = true, true
+	n.start(t, ctx, 1)
+	l.start(t, ctx, 1)
+	return n, l, c.moveAll(t, ctx, n)
 }
 
 // moveAll moves chunks of app.c and app.l all the time, until ctx ends, beside the clients of

@@ -33,7 +33,7 @@ func TestRawIngest(t *testing.T) {
 func TestSharded(t *testing.T) {
 	binary := os.Getenv("MAYFLY_BIN")
 	if binary == "" {
-		t.Skip("MAYFLY_BIN names no server")
+		t.Skip("MAYFLY_BIN names no server: make test-e2e runs it with one")
 	}
 	var out strings.Builder
 	o := Default()

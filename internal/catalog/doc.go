@@ -17,6 +17,9 @@
 // (local.oplog.rs, config.transactions) has no ident: virtual.go,
 // transactions.go.
 //
+// A transaction of several statements (transaction.go) writes into a draft, a
+// Unit that is never committed, and makes its writes again when it commits.
+//
 // Measurements of a time-series collection that are in no bucket: the
 // collection's Open ident (package measurements).
 //

@@ -145,14 +145,8 @@ func (t *Transaction) Draft() *Unit { return t.draft }
 // LeaveGates ends a statement: the transaction keeps its locks.
 func (t *Transaction) LeaveGates() { t.draft.leaveGates() }
 
-// Writes reports whether the transaction has written anything.
-func (t *Transaction) Writes() bool { return len(t.writes) > 0 }
-
-// Bytes is how much it has written.
-func (t *Transaction) Bytes() int { return t.bytes }
-
-// Create creates a collection for the transaction, without options. Error 112 where one of
-// that name has come since the transaction began.
+// Create creates a collection with options, nil for none, in a unit of its own. Error 112
+// where one of that name has come since the transaction began.
 func (t *Transaction) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
 	c, err := t.c.Create(ctx, ns, options)
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {
@@ -186,6 +180,7 @@ func (t *Transaction) AbortAndDrop(ctx context.Context) {
 	t.dropCreated(ctx)
 }
 
+// dropCreated drops what the transaction has created, unless others have written there.
 func (t *Transaction) dropCreated(ctx context.Context) {
 	for _, made := range t.created {
 		_ = t.c.change(ctx, only(made.live), func(d *change) error {
@@ -226,9 +221,10 @@ func (t *Transaction) wrote(c *Collection, old, doc bson.Doc) error {
 	return nil
 }
 
-// Commit commits the transaction, which is in use, and ends it, whatever happens. Errors: 112 if what it has
-// locked is gone (it expired, or its collection was dropped), 11000 by an index that was
-// made meanwhile, and those of Execution.Commit.
+// Commit commits the transaction, which is in use, and ends it, whatever happens.
+//
+// Errors: 112 if what it has locked is gone (it expired, or its collection was dropped),
+// 11000 by an index that was made meanwhile, and those of Execution.Commit.
 func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 	defer t.end()
 	u := t.draft
@@ -287,6 +283,7 @@ func (t *Transaction) write(ctx context.Context, u *Unit) (closed *Collection, e
 	return nil, nil
 }
 
+// writeOne makes a write again. The document must still be the one that was read.
 func (t *Transaction) writeOne(ctx context.Context, u *Unit, l *Locked, w *draftWrite) error {
 	if w.old == nil {
 		return u.Insert(ctx, w.coll, w.doc)

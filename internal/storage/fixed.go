@@ -24,7 +24,7 @@ var ErrConflict error = mongoerr.New(mongoerr.WriteConflict,
 	WithLabels("TransientTransactionError")
 
 // Held is the error of a lock that a fixed unit has. It is ErrLockBusy: nobody waits for a
-// fixed unit while holding anything, as it may live long. Wait waits.
+// fixed unit while holding anything, as it may live long. WaitBusy waits.
 type Held struct {
 	e *Engine
 	l lockID
@@ -36,9 +36,8 @@ func (h *Held) Error() string { return "storage: lock is held by a transaction" 
 // Is reports that Held is an ErrLockBusy.
 func (h *Held) Is(err error) bool { return err == ErrLockBusy }
 
-// Wait waits until the lock is free, for callers that hold neither locks nor gates.
-// Errors: the cause of ctx's end.
-func (h *Held) Wait(ctx context.Context) error {
+// wait waits until the lock is free. Errors: the cause of ctx's end.
+func (h *Held) wait(ctx context.Context) error {
 	w := new(Unit)
 	if h.e.locks.try(w, h.l) != lockTaken {
 		if err := h.e.locks.wait(ctx, w, h.l); err != nil {
@@ -55,11 +54,12 @@ func IsHeld(err error) bool {
 	return errors.As(err, &h)
 }
 
-// WaitBusy is called with the error of a unit that has ended: where that is a Held, it
-// waits for the lock, so that a new unit does not spin.
+// WaitBusy is called with the error of a unit that has ended, by callers that hold neither
+// locks nor gates: where that is a Held, it waits for the lock, so that a new unit does not
+// spin. Errors: the cause of ctx's end.
 func WaitBusy(ctx context.Context, err error) error {
 	if h := (*Held)(nil); errors.As(err, &h) {
-		return h.Wait(ctx)
+		return h.wait(ctx)
 	}
 	return nil
 }
