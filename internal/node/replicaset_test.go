@@ -130,7 +130,10 @@ var setMasks = []struct {
 	{regexp.MustCompile(`replicaSetId: ObjectId\('[0-9a-f]+'\)`), "replicaSetId: ..."}, {regexp.MustCompile(`uptime: \d+`), "uptime: ..."},
 	{regexp.MustCompile(`pingMs: \d+`), "pingMs: ..."}, {regexp.MustCompile(`UUID\("[0-9a-f-]+"\)`), "UUID(...)"},
 	{regexp.MustCompile(`([, ]t|erm|configTerm): [1-9]\d*`), "$1: N"}, {regexp.MustCompile(`electionId: ObjectId\('7fffffff0000[0-9a-f]+'\)`), "electionId: ..."},
-	{regexp.MustCompile(`(id: |cursor )\d{9,}`), "$1..."}, {regexp.MustCompile(`since [0-9TZ:-]+`), "since ..."}, {regexp.MustCompile(`as of [0-9TZ:-]+`), "as of ..."},
+	{regexp.MustCompile(`(id: )\d{9,}`), "$1..."},
+	// A long message shows the more of the session's digest the shorter the cursor's id is.
+	{regexp.MustCompile(`(cursor )\d{9,}([^"]* - 47DEQpj8HBSa\+/)[^"]*`), "$1...$2..."}, {regexp.MustCompile(`(cursor )\d{9,}`), "$1..."},
+	{regexp.MustCompile(`since [0-9TZ:-]+`), "since ..."}, {regexp.MustCompile(`as of [0-9TZ:-]+`), "as of ..."},
 	{regexp.MustCompile(`(OpTime: |wall clock time, )[0-9:]+`), "$1..."},
 }
 
