@@ -72,7 +72,7 @@ func startServer(ctx context.Context, dir, name string, o *Options, more ...stri
 	if err := os.MkdirAll(data, 0o755); err != nil {
 		return nil, err
 	}
-	m := &mayfly{admin: admin, dir: data, port: port, args: args, set: map[string]any{}}
+	m := &mayfly{admin: admin, dir: data, port: port, args: args}
 	return m, m.run(ctx)
 }
 
@@ -115,6 +115,9 @@ func (m *mayfly) restart(ctx context.Context) error {
 }
 
 func (m *mayfly) setParameter(ctx context.Context, name string, value any) error {
+	if m.set == nil {
+		m.set = map[string]any{}
+	}
 	m.set[name] = value
 	return m.client.Database("admin").RunCommand(ctx, bson.D{{Key: "setParameter", Value: 1}, {Key: name, Value: value}}).Err()
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"time"
 
@@ -32,6 +33,10 @@ func startReplicaSet(ctx context.Context, dir string, o *Options, more ...string
 			err = errors.Join(err, s.close())
 		}
 	}()
+	// A row may have its own set after another one.
+	if dir, err = os.MkdirTemp(dir, "set-"); err != nil {
+		return s, err
+	}
 	var hosts []string
 	for i := range setMembers {
 		m, err := startServer(ctx, dir, fmt.Sprintf("member-%d", i), o, memberArgs(more...)...)
