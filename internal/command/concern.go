@@ -167,20 +167,38 @@ var writeConcernFields = NewFields("writeConcern",
 	Any("w"), SafeBool("j"), SafeBool("fsync"), Any("wtimeout"), Ignored("getLastError"),
 	Ignored("wElectionId"), Ignored("wOpTime"), Enum("provenance", provenances...))
 
+// customDefault is the provenance of a write concern that setDefaultRWConcern has set.
+const customDefault = "customDefault"
+
 // implicitWrite is the default write concern on a member.
 var implicitWrite = WriteConcern{W: 1, Mode: repl.Majority, Provenance: "implicitDefault"}
 
 // defaultWrite returns the write concern of a request without one.
 func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
-	if d.Member == nil { // a router leaves it to the shards
-		return WriteConcern{W: 1}
-	}
-	if d.DefaultWrite != nil {
+	if d.replicated() && d.DefaultWrite != nil {
 		if w := d.DefaultWrite(ctx); w != nil {
 			return *w
 		}
 	}
+	if d.Member == nil { // a router leaves the implicit one to the shards
+		return WriteConcern{W: 1}
+	}
 	return implicitWrite
+}
+
+// tellShards has op's body say the write concern that it takes, or the w of it, from the
+// router's default: shards do not know that.
+func (op *Op) tellShards() {
+	if op.Dispatcher.Member != nil || !op.Dispatcher.replicated() || op.InTransaction() {
+		return
+	}
+	var b bson.Builder
+	for name, v := range op.Body.All() {
+		if name != "writeConcern" {
+			b.Value(name, v)
+		}
+	}
+	op.Body = b.Doc("writeConcern", op.WriteConcern.document()).Finish()
 }
 
 // writeConcern checks op's write concern.
@@ -191,6 +209,9 @@ func (op *Op) writeConcern(ctx context.Context) error {
 	}
 	v := op.Generic.WriteConcern
 	if v.IsMissing() {
+		if op.WriteConcern.Provenance == customDefault {
+			op.tellShards()
+		}
 		return nil
 	}
 	if op.Command.Flags&TakesWriteConcern == 0 {
@@ -210,6 +231,9 @@ func (op *Op) writeConcern(ctx context.Context) error {
 	} else if !wc.hasW {
 		d := op.Dispatcher.defaultWrite(ctx)
 		wc.W, wc.Mode, wc.Tags = d.W, d.Mode, d.Tags
+		if op.WriteConcern = wc; d.Provenance == customDefault {
+			op.tellShards()
+		}
 	}
 	op.WriteConcern = wc
 	return nil
@@ -232,6 +256,9 @@ func ParseWriteConcern(d bson.Doc) (WriteConcern, error) {
 	if err != nil {
 		return wc, err
 	}
+	if a.Has("provenance") { // of a router's default
+		wc.Provenance = a.Str("provenance")
+	}
 	if a.Has("w") {
 		if err := wc.parseW(a.Value("w")); err != nil {
 			return wc, err
@@ -252,6 +279,13 @@ func ParseWriteConcern(d bson.Doc) (WriteConcern, error) {
 		wc.WTimeout = max(ms, 0)
 	}
 	return wc, nil
+}
+
+// ParseDefaultWrite reads a write concern that is the default of a set or a cluster.
+func ParseDefaultWrite(d bson.Doc) (WriteConcern, error) {
+	w, err := ParseWriteConcern(d)
+	w.Given, w.Provenance = false, customDefault
+	return w, err
 }
 
 func (w *WriteConcern) parseW(v bson.Value) (err error) {

@@ -56,8 +56,8 @@ type Dispatcher struct {
 	Background []func() []bson.Doc
 	// ProcessID names this run of the server in topologyVersion.
 	ProcessID [12]byte
-	// DefaultWrite returns the write concern of clients that give none, on a member;
-	// nil stands for the implicit one, the majority.
+	// DefaultWrite returns the write concern of clients that give none, on a member or a
+	// router; nil stands for the implicit one, the majority.
 	DefaultWrite func(ctx context.Context) *WriteConcern
 	// DefaultReadTime is the time limit in milliseconds of commands that read where
 	// the client gave none (cluster parameter defaultMaxTimeMS); 0 for none.

@@ -13,6 +13,7 @@ func Declared() []*command.Command {
 		n.create(), n.drop(), n.dropDatabase(), n.renameCollection(), n.createIndexes(), n.dropIndexes(), n.collMod(), n.convertToCapped(),
 		n.listDatabases(), n.listCollections(), n.listIndexes(),
 		n.collStats(), n.dbStats(), n.dataSize(), n.validate(), n.validateDBMetadata(),
+		n.getDefaultRWConcern(), n.setDefaultRWConcern(),
 	}
 	return append(all, n.planCacheCommands()...)
 }

@@ -53,11 +53,10 @@ func (n *Node) loadConcerns() (*defaultConcerns, error) {
 	}
 	if d.stored = stored; stored != nil {
 		if v := stored.Lookup("defaultWriteConcern"); v.Type == bson.TypeDocument {
-			w, err := command.ParseWriteConcern(v.Doc())
+			w, err := command.ParseDefaultWrite(v.Doc())
 			if err != nil {
 				return nil, err
 			}
-			w.Given, w.Provenance = false, "customDefault"
 			d.write = &w
 		}
 	}

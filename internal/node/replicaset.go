@@ -52,8 +52,11 @@ func (n *Node) onMember(name string, run command.Handler) command.Handler {
 		refused = mongoerr.New(mongoerr.Code(51300), "'%s' is not supported on standalone nodes.", name)
 	}
 	return func(ctx context.Context, op *command.Op) error {
-		if n.Dispatcher.Member == nil {
+		switch {
+		case n.Dispatcher.Member == nil:
 			return refused
+		case notStandalone[name] && n.shard && !n.ConfigServer:
+			return mongoerr.New(mongoerr.Code(51301), "'%s' is not supported on shard nodes.", name)
 		}
 		return run(ctx, op)
 	}

@@ -33,7 +33,8 @@ type aggregation struct {
 	coll      string // "" for one without a collection
 	list      []bson.Value
 	collation bson.Doc
-	shown     string // the client's namespace
+	shown     string  // the client's namespace
+	unmet     results // write concerns of $out and $merge that were not met, one for each shard
 }
 
 func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
@@ -252,6 +253,7 @@ func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p
 		return err
 	}
 	batch := document(a.op.Body.Lookup("cursor")).Lookup("batchSize")
+	defer func() { a.unmet.writeConcern(a.op.Reply) }()
 	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
 		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation", Vars: snapshotTime(a.op),
 	})

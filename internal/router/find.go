@@ -130,6 +130,9 @@ func (r *Router) passCursor(ctx context.Context, op *command.Op, rt *route, shar
 		}
 		op.Stats.CursorExhausted = true
 		op.Reply.Doc("cursor", cursor)
+		if unmet := a.Reply.Lookup("writeConcernError"); !unmet.IsMissing() { // of $out or $merge
+			op.Reply.Value("writeConcernError", unmet)
+		}
 		return nil
 	}
 	m, err := r.newRemote(op, shard, a)

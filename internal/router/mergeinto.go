@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -54,6 +55,12 @@ func (w *world) write(ctx context.Context, ns string, k kind, docs ...bson.Doc) 
 	}
 	if err := b.run(ctx); err != nil {
 		return nil, err
+	}
+	for _, c := range b.results.concerns {
+		unmet := &w.a.unmet.concerns
+		if !slices.ContainsFunc(*unmet, func(u concernError) bool { return u.shard == c.shard }) {
+			*unmet = append(*unmet, c)
+		}
 	}
 	for _, f := range b.results.errors {
 		return &b.results, f.err

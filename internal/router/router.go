@@ -34,10 +34,11 @@ type Options struct {
 // Router is a cluster's router. Its methods are the handlers of its commands.
 type Router struct {
 	Options
-	clock  client.Clock
-	config *client.Set
-	shards shards
-	routes routes
+	clock    client.Clock
+	config   *client.Set
+	shards   shards
+	routes   routes
+	concerns defaultConcerns
 
 	accounts *account.Store
 	access   *access.Control
@@ -59,7 +60,7 @@ func New(o Options) *Router {
 		o.Dispatcher.Authorize = r.authorize
 	}
 	process.RegisterTestCommands(o.Dispatcher)
-	o.Dispatcher.Clock = &r.clock
+	o.Dispatcher.Clock, o.Dispatcher.DefaultWrite = &r.clock, r.defaultWrite
 	return r
 }
 
@@ -82,6 +83,7 @@ func (r *Router) Register(reg *command.Registry) {
 	data = append(data, r.validateMetadata())
 	reg.Register(declared(slices.Concat(data, r.ddl(), r.lists(), r.stats(), r.planCaches()))...)
 	reg.Register(r.clusterCommands()...)
+	reg.Register(r.concernCommands()...)
 	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)

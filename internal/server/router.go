@@ -34,6 +34,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("beacon", r.Beacon),
 			background("users", r.FollowUsers),
+			background("default concerns", r.FollowConcerns),
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 		},
