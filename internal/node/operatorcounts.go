@@ -110,6 +110,9 @@ func (c *operatorCounts) pipeline(list []bson.Value) {
 			continue
 		}
 		name, arg := s.Doc().First()
+		if name == pipeline.StatesStage && arg.Type == bson.TypeDocument {
+			name, arg = "$group", arg.Doc().Lookup("group")
+		}
 		c.stages.count(name)
 		switch {
 		case arg.Type != bson.TypeDocument:

@@ -32,6 +32,7 @@ type aggregation struct {
 	db        string
 	coll      string // "" for one without a collection
 	list      []bson.Value
+	let       bson.Doc
 	collation bson.Doc
 	shown     string  // the client's namespace
 	unmet     results // write concerns of $out and $merge that were not met, one for each shard
@@ -58,7 +59,7 @@ func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
 	if !op.Args.Has("cursor") {
 		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
 	}
-	a := &aggregation{r: r, op: op, db: op.DB, coll: ns.Coll, list: list, collation: op.Args.Doc("collation")}
+	a := &aggregation{r: r, op: op, db: op.DB, coll: ns.Coll, list: list, let: document(op.Body.Lookup("let")), collation: op.Args.Doc("collation")}
 	a.shown = a.db + "." + a.coll
 	if a.coll == "" {
 		a.shown = a.db + ".$cmd.aggregate"
@@ -147,12 +148,31 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 		return a.passWhole(ctx, rt, shards[0])
 	}
 	a.r.atOneTime(a.op)
-	p := split(a.list)
+	p, here, err := a.divide(ctx, rt)
+	if err != nil {
+		return err
+	}
 	in, err := a.openShards(ctx, rt, shards, p)
 	if err != nil {
 		return err
 	}
-	return a.merge(ctx, rt, in, p)
+	return a.merge(ctx, in, here)
+}
+
+// divide splits the pipeline, and parses the router's part. Shards send only the fields
+// that this reads, if these are known.
+func (a *aggregation) divide(ctx context.Context, rt *route) (parts, parsedPipeline, error) {
+	p := split(a.list)
+	here, err := a.parse(ctx, rt, p.merge, &pipeline.Options{Joins: true})
+	if err != nil {
+		return p, here, err
+	}
+	if names := here.Reads(); names != nil && !p.divided && len(here.Meta()) == 0 {
+		if fields, ok := p.only(names); ok {
+			p.shards = append(p.shards, fields)
+		}
+	}
+	return p, here, nil
 }
 
 // targets returns the shards that the pipeline reads, according to the filter that it
@@ -163,7 +183,7 @@ func (a *aggregation) targets(rt *route) ([]string, error) {
 		_, arg := a.list[0].Doc().First()
 		filter = document(arg)
 	}
-	return rt.targets(a.op, filter, document(a.op.Body.Lookup("let")), a.collation)
+	return rt.targets(a.op, filter, a.let, a.collation)
 }
 
 // together reports whether all collections that the pipeline reads and writes are on
@@ -232,13 +252,18 @@ func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string
 	return nil, err
 }
 
-// merge runs the router's part over the shards' results, and replies with its cursor.
-func (a *aggregation) merge(ctx context.Context, rt *route, in documentCursor, p parts) error {
-	parsed, err := a.parse(ctx, rt, p.merge, in == nil)
+// mergeList parses the router's part, and runs it.
+func (a *aggregation) mergeList(ctx context.Context, rt *route, in documentCursor, list []bson.Value) error {
+	parsed, err := a.parse(ctx, rt, list, &pipeline.Options{Collectionless: in == nil})
 	if err != nil {
 		closeCursor(in)
 		return err
 	}
+	return a.merge(ctx, in, parsed)
+}
+
+// merge runs the router's part over the shards' results, and replies with its cursor.
+func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parsedPipeline) (err error) {
 	s, m := parsed.scope, &merging{}
 	m.account.Open(a.r.Memory)
 	s.env.Memory = &m.account
@@ -265,22 +290,21 @@ type parsedPipeline struct {
 	scope *scope
 }
 
-// parse parses stages. collectionless says that they begin with a source of their own.
-func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, collectionless bool) (parsedPipeline, error) {
-	s, err := newScope(a.op, rt, document(a.op.Body.Lookup("let")), a.collation)
+// parse parses stages. o says what may be in them.
+func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, o *pipeline.Options) (parsedPipeline, error) {
+	s, err := newScope(a.op, rt, a.let, a.collation)
 	if err != nil {
 		return parsedPipeline{}, err
 	}
-	parsed, err := pipeline.Parse(list, &pipeline.Options{
-		Expr: s.expr, Match: s.match, Collator: s.collator, DB: a.db, NS: pipeline.Namespace{DB: a.db, Coll: a.coll}, Namespaces: &namespaces{ctx, a},
-		Collectionless: collectionless,
-	})
+	o.Expr, o.Match, o.Collator, o.DB = s.expr, s.match, s.collator, a.db
+	o.NS, o.Namespaces = pipeline.Namespace{DB: a.db, Coll: a.coll}, &namespaces{ctx, a}
+	parsed, err := pipeline.Parse(list, o)
 	return parsedPipeline{parsed, s}, err
 }
 
 // check parses the whole pipeline.
 func (a *aggregation) check(ctx context.Context, rt *route) error {
-	_, err := a.parse(ctx, rt, a.list, a.coll == "")
+	_, err := a.parse(ctx, rt, a.list, &pipeline.Options{Collectionless: a.coll == ""})
 	if needsJavaScript(err) { // which the shards' part may have
 		return nil
 	}
@@ -339,7 +363,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		}
 	}
 	if first == "$documents" || where == "" {
-		return a.merge(ctx, rt, nil, parts{merge: a.list})
+		return a.mergeList(ctx, rt, nil, a.list)
 	}
 	err := error(nil)
 	switch where {
@@ -348,7 +372,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		if err != nil {
 			return err
 		}
-		return a.merge(ctx, rt, found, parts{merge: a.list[1:]})
+		return a.mergeList(ctx, rt, found, a.list[1:])
 	case "config":
 		shards = []string{configShard}
 	case "shards":
@@ -361,13 +385,13 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		}
 		shards = rt.owners()
 	}
-	p := parts{shards: a.list[:1:1], merge: a.list[1:]}
+	source := a.list[:1:1]
 	var only func(bson.Doc) bool
 	if a.op.Controlled() {
-		p.shards, only = a.ownOnly(first)
+		source, only = a.ownOnly(first)
 	}
 	all, err := each(shards, func(name string) (*remote, error) {
-		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, p.shards), reads: true})
+		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, source), reads: true})
 		if err != nil {
 			return nil, err
 		}
@@ -381,7 +405,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		closeAll(all)
 		return err
 	}
-	return a.merge(ctx, rt, &labelled{concatenation{all}, only}, p)
+	return a.mergeList(ctx, rt, &labelled{concatenation{all}, only}, a.list[1:])
 }
 
 // ownOnly is the stage for shards, and what the client may see of what they answer, where

@@ -70,7 +70,10 @@ func (r *Router) explainCommand(ctx context.Context, op *command.Op, inner, rest
 		p := parts{}
 		sent := inner
 		if list := inner.Lookup("pipeline"); name == "aggregate" && list.Type == bson.TypeArray && len(shards) > 1 {
-			p = split(list.Doc().Slice())
+			a := &aggregation{r: r, op: op, db: op.DB, coll: op.Collection, list: list.Doc().Slice(), let: document(inner.Lookup("let")), collation: collation}
+			if p, _, err = a.divide(ctx, rt); err != nil {
+				return err
+			}
 			sent = withPipeline(inner, p.shards)
 		}
 		if name == "find" && len(shards) > 1 {

@@ -2,8 +2,10 @@ package router
 
 import (
 	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
 )
 
 // parts is a split pipeline: each shard runs one part over its own documents, and the
@@ -12,17 +14,16 @@ type parts struct {
 	shards, merge []bson.Value
 	// sort is the order of the shards' results, by which they are merged; nil for none.
 	sort bson.Doc
+	// divided says that the shards begin a stage that the router ends.
+	divided bool
 }
 
 // onShards has the stages that process one document at a time, and so run on the shards.
 var onShards = []string{"$match", "$project", "$addFields", "$set", "$unset", "$replaceRoot", "$replaceWith", "$redact", "$unwind"}
 
-// joining maps accumulators to those that combine their partial results.
-var joining = map[string]string{"$sum": "$sum", "$min": "$min", "$max": "$max", "$count": "$sum"}
-
 // split splits a pipeline at the first stage that needs the documents of all shards. Where
 // possible both sides execute that stage: shards sort, and the router merges; both apply a
-// limit; shards group and count, and the router groups their groups.
+// limit; shards group and count, and the router joins their groups.
 func split(list []bson.Value) parts {
 	for i, v := range list {
 		name, arg := v.Doc().First()
@@ -48,15 +49,38 @@ func split(list []bson.Value) parts {
 		case name == "$count" && arg.Type == bson.TypeString:
 			sum := new(bson.Builder).Null("_id").OpenDoc(arg.Str()).String("$sum", "$"+arg.Str()).Close().Finish()
 			hide := new(bson.Builder).Int32("_id", 0).Finish()
-			return parts{shards: append(before, v), merge: append([]bson.Value{stage("$group", bson.Document(sum)), stage("$project", bson.Document(hide))}, rest[1:]...)}
-		case name == "$group":
-			if join := joined(arg); join != nil {
-				return parts{shards: append(before, v), merge: append([]bson.Value{stage("$group", bson.Document(join))}, rest[1:]...)}
-			}
+			return parts{shards: append(before, v), merge: append([]bson.Value{stage("$group", bson.Document(sum)), stage("$project", bson.Document(hide))}, rest[1:]...), divided: true}
+		}
+		if onShards, here, ok := pipeline.SplitGroup(name, arg); ok {
+			return parts{shards: append(before, onShards), merge: append(here, rest[1:]...), divided: true}
 		}
 		return parts{shards: before, merge: rest}
 	}
 	return parts{shards: list}
+}
+
+// only is the $project that keeps the fields with these names and those of the sort; ok is
+// false if there is none.
+func (p *parts) only(names []string) (v bson.Value, ok bool) {
+	for path := range p.sort.All() {
+		name, _, _ := strings.Cut(path, ".")
+		names = append(names, name)
+	}
+	if len(names) == 0 { // documents are only counted
+		names = []string{"_id"}
+	}
+	slices.Sort(names)
+	var b bson.Builder
+	if !slices.Contains(names, "_id") {
+		b.Int32("_id", 0)
+	}
+	for _, name := range slices.Compact(names) {
+		if name == "" || name[0] == '$' {
+			return v, false
+		}
+		b.Int32(name, 1)
+	}
+	return stage("$project", bson.Document(b.Finish())), true
 }
 
 // hiddenDistance is the field of the distance of a $geoNear that shows none.
@@ -117,30 +141,6 @@ func limitBehind(list []bson.Value) int64 {
 		}
 	}
 	return 0
-}
-
-// joined returns the $group that combines the groups of the shards, nil if an accumulator
-// has no partial results.
-func joined(arg bson.Value) bson.Doc {
-	if arg.Type != bson.TypeDocument {
-		return nil
-	}
-	b := new(bson.Builder).String("_id", "$_id")
-	for name, v := range arg.Doc().All() {
-		if name == "_id" {
-			continue
-		}
-		if v.Type != bson.TypeDocument || name == "" { // "$" is no path
-			return nil
-		}
-		accumulator, _ := v.Doc().First()
-		join := joining[accumulator]
-		if join == "" || v.Doc().Len() != 1 {
-			return nil
-		}
-		b.OpenDoc(name).String(join, "$"+name).Close()
-	}
-	return b.Finish()
 }
 
 // named returns the other collections that a pipeline and its nested pipelines read.

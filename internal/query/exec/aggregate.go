@@ -184,7 +184,7 @@ func pushDown(q *Query, p *pipeline.Pipeline) (*pipeline.Pipeline, error) {
 // shaping has the stages that belong to the query's shape, because the server executes
 // them with the query.
 var shaping = map[string]bool{
-	"$group": true, "$lookup": true, "$count": true, "$sortByCount": true, "$bucket": true, "$bucketAuto": true, "$project": true,
+	"$group": true, pipeline.StatesStage: true, "$lookup": true, "$count": true, "$sortByCount": true, "$bucket": true, "$bucketAuto": true, "$project": true,
 	"$replaceRoot": true, "$replaceWith": true, "$densify": true,
 }
 

@@ -56,9 +56,21 @@ func (d *deviation) Save(b []byte) ([]byte, error) {
 	return saveFloat(saveFloat(binary.AppendUvarint(b, uint64(d.count)), d.mean), d.m2), nil
 }
 
-// Load restores them.
+// Load adds them, by the parallel form of the method (Chan, Golub, LeVeque).
 func (d *deviation) Load(_ *Env, b []byte) error {
 	s := saved(b)
-	d.count, d.mean, d.m2 = int64(s.int()), s.float(), s.float()
+	count, mean, m2 := int64(s.int()), s.float(), s.float()
+	if d.count == 0 || count == 0 {
+		if count > 0 {
+			d.count, d.mean, d.m2 = count, mean, m2
+		}
+		return nil
+	}
+	n := float64(d.count + count)
+	if delta := mean - d.mean; delta != 0 {
+		d.mean = (float64(d.count)*d.mean + float64(count)*mean) / n
+		d.m2 += delta * delta * float64(d.count) * float64(count) / n
+	}
+	d.count, d.m2 = d.count+count, d.m2+m2
 	return nil
 }

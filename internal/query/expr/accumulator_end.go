@@ -43,10 +43,10 @@ func (s *firstState) Save(b []byte) ([]byte, error) {
 	return saveValue(b, s.value), nil
 }
 
-// Load restores it.
-func (s *firstState) Load(_ *Env, b []byte) error {
+// Load adds it.
+func (s *firstState) Load(env *Env, b []byte) error {
 	if in := saved(b); len(in) > 0 {
-		s.seen, s.value = true, in.value().Clone()
+		return s.add(env, in.value())
 	}
 	return nil
 }
@@ -54,9 +54,8 @@ func (s *firstState) Load(_ *Env, b []byte) error {
 // Save appends the value.
 func (s *lastState) Save(b []byte) ([]byte, error) { return saveValue(b, s.value), nil }
 
-// Load restores it.
-func (s *lastState) Load(_ *Env, b []byte) error {
+// Load adds it.
+func (s *lastState) Load(env *Env, b []byte) error {
 	in := saved(b)
-	s.value = in.value().Clone()
-	return nil
+	return s.add(env, in.value())
 }

@@ -70,11 +70,8 @@ func orNull(v bson.Value) bson.Value {
 // Save appends the value.
 func (x *extreme) Save(b []byte) ([]byte, error) { return saveValue(b, x.best), nil }
 
-// Load restores it.
-func (x *extreme) Load(_ *Env, b []byte) error {
+// Load adds it.
+func (x *extreme) Load(env *Env, b []byte) error {
 	in := saved(b)
-	if v := in.value(); !v.IsMissing() {
-		x.set(v)
-	}
-	return nil
+	return x.add(env, in.value())
 }

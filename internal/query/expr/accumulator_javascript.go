@@ -117,6 +117,7 @@ type customState struct {
 	args    Expr
 	env     *Env
 	state   bson.Value
+	begun   bool         // it has documents
 	pending []bson.Value // arguments of calls not yet made
 	bytes   int
 }
@@ -129,7 +130,7 @@ func (s *customState) Add(env *Env) error {
 	if args.Type != bson.TypeArray {
 		return mongoerr.New(mongoerr.Code(4544712), "$accumulator accumulateArgs must evaluate to an array: %s", text(args))
 	}
-	s.pending = append(s.pending, args.Clone())
+	s.begun, s.pending = true, append(s.pending, args.Clone())
 	s.bytes += len(args.Data)
 	if len(s.pending) >= maxPendingCalls || s.bytes >= maxPendingBytes {
 		return s.accumulate()
@@ -163,9 +164,17 @@ func (s *customState) Save(b []byte) ([]byte, error) {
 	return saveValue(b, s.state), err
 }
 
-// Load restores the state.
-func (s *customState) Load(_ *Env, b []byte) error {
+// Load merges the state with that of the documents so far.
+func (s *customState) Load(_ *Env, b []byte) (err error) {
 	in := saved(b)
-	s.state = in.value().Clone()
-	return nil
+	other := in.value()
+	if !s.begun {
+		s.begun, s.state = true, other.Clone()
+		return nil
+	}
+	if err = s.accumulate(); err != nil {
+		return err
+	}
+	s.state, err = s.a.merge.call(s.env, s.state, other)
+	return err
 }

@@ -119,7 +119,7 @@ func (s *reduceState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load restores them.
+// Load adds them.
 func (s *reduceState) Load(_ *Env, b []byte) error {
 	in := saved(b)
 	s.key = in.value().Clone()

@@ -27,7 +27,7 @@ func (s *mergeState) Save(b []byte) ([]byte, error) {
 	return saveValue(b, v), err
 }
 
-// Load restores them.
+// Load adds them.
 func (s *mergeState) Load(env *Env, b []byte) error {
 	in := saved(b)
 	return s.add(env, in.value())

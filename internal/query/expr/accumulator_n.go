@@ -235,6 +235,16 @@ func (s *extremeN) Result() (bson.Value, error) {
 
 func (s *extremeN) Size() int { return 80 + s.bytes }
 
+// Load adds the values.
+func (s *firstNState) Load(env *Env, b []byte) error {
+	for it := savedList(b).value().Doc().Iter(); it.Next(); {
+		if err := s.add(env, it.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Save appends the values, the oldest first.
 func (s *lastNState) Save(b []byte) ([]byte, error) {
 	for _, v := range slices.Concat(s.ring[s.next:], s.ring[:s.next]) {
@@ -243,7 +253,7 @@ func (s *lastNState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load restores them.
+// Load adds them.
 func (s *lastNState) Load(env *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		if err := s.add(env, in.value()); err != nil {
@@ -262,7 +272,7 @@ func (s *extremeN) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load restores them.
+// Load adds them.
 func (s *extremeN) Load(env *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		if err := s.add(env, in.value()); err != nil {

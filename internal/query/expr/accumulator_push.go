@@ -157,24 +157,46 @@ func (l *list) Save(b []byte) ([]byte, error) {
 	return append(binary.AppendUvarint(b, uint64(l.n)), l.buf...), nil
 }
 
-// Load restores it.
-func (l *list) Load(_ *Env, b []byte) error {
+// savedList is an array that Save has appended.
+func savedList(b []byte) *list {
 	in := saved(b)
-	l.n = in.int()
-	l.buf = slices.Clone(in)
-	return nil
+	n := in.int()
+	return &list{n: n, buf: in}
 }
 
-// Load restores the array and the set of its elements.
-func (s *distinct) Load(env *Env, b []byte) error {
-	var l list
-	if err := l.Load(env, b); err != nil {
-		return err
+// load adds a saved array.
+func (l *list) load(env *Env, name string, b []byte) error {
+	from := savedList(b)
+	if l.n == 0 {
+		l.n, l.buf = from.n, slices.Clone(from.buf)
+		return nil
 	}
-	for it := l.value().Doc().Iter(); it.Next(); {
-		if err := s.insert(env, "", it.Value); err != nil {
+	for it := from.value().Doc().Iter(); it.Next(); {
+		if err := l.append(env, name, it.Value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
+
+// Load adds the array.
+func (s *pushState) Load(env *Env, b []byte) error { return s.load(env, "$push", b) }
+
+// Load adds the array.
+func (s *concatState) Load(env *Env, b []byte) error { return s.load(env, "$concatArrays", b) }
+
+// load adds the elements of a saved array.
+func (s *distinct) load(env *Env, name string, b []byte) error {
+	for it := savedList(b).value().Doc().Iter(); it.Next(); {
+		if err := s.insert(env, name, it.Value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Load adds the elements.
+func (s *addToSetState) Load(env *Env, b []byte) error { return s.load(env, "$addToSet", b) }
+
+// Load adds the elements.
+func (s *unionState) Load(env *Env, b []byte) error { return s.load(env, "$setUnion", b) }

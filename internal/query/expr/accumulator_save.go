@@ -7,20 +7,20 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// Saver is an Accumulator that can be spilled to disk and restored, as all those of
-// $group can.
+// Saver is an Accumulator whose state can be spilled to disk, and sent from a shard to a
+// router, as those of all accumulators of $group can.
 type Saver interface {
 	// Save appends the state to b.
 	Save(b []byte) ([]byte, error)
-	// Load restores, in a new accumulator, the state that Save appended. It copies what
-	// it needs.
+	// Load adds the documents of a state that Save has appended; those of the accumulator
+	// come first. It copies what it needs.
 	Load(env *Env, b []byte) error
 }
 
 // Save appends the state.
 func (g *gatherer) Save(b []byte) ([]byte, error) { return g.state.(Saver).Save(b) }
 
-// Load restores what Save appended.
+// Load adds what Save appended.
 func (g *gatherer) Load(env *Env, b []byte) error { return g.state.(Saver).Load(env, b) }
 
 func saveValue(b []byte, v bson.Value) []byte {

@@ -82,14 +82,15 @@ func (s *sumState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load restores it.
+// Load adds it.
 func (s *sumState) Load(_ *Env, b []byte) error {
 	in := saved(b)
-	s.total.hi, s.total.lo, s.special = in.float(), in.float(), in.float()
-	s.widest, in = bson.Type(in[0]), in[1:]
-	s.count = int64(in.int())
-	if s.decimals = len(in) > 0; s.decimals {
-		s.decimal = in.value().Decimal()
+	hi, lo, special := in.float(), in.float(), in.float()
+	widest := bson.Type(in[0])
+	in = in[1:]
+	s.join(&summation{total: twofold{hi, lo}, special: special, widest: widest, count: int64(in.int())})
+	if len(in) > 0 {
+		s.addDecimal(in.value().Decimal())
 	}
 	return nil
 }

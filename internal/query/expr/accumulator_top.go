@@ -132,17 +132,22 @@ func (t *topState) Add(env *Env) (err error) {
 	if t.key, err = t.keys.Append(t.key[:0], env.root); err != nil {
 		return err
 	}
+	return t.take(t.key, func() (bson.Value, error) { return t.output.Eval(env) })
+}
+
+// take keeps a document with a key, if it is among the n. It copies what it keeps.
+func (t *topState) take(key []byte, output func() (bson.Value, error)) error {
 	t.seq++
-	v := topValue{kept{seq: t.seq}, t.key}
+	v := topValue{kept{seq: t.seq}, key}
 	full := len(t.values) == t.n
 	if full && t.worse(v, t.values[0]) {
 		return nil
 	}
-	output, err := t.output.Eval(env)
+	made, err := output()
 	if err != nil {
 		return err
 	}
-	v.value, v.key = orNull(output).Clone(), bytes.Clone(t.key)
+	v.value, v.key = orNull(made).Clone(), bytes.Clone(key)
 	t.bytes += t.size(v)
 	if full {
 		t.bytes -= t.size(t.values[0])
@@ -195,16 +200,16 @@ func (t *topState) Save(b []byte) ([]byte, error) {
 	return b, nil
 }
 
-// Load restores them.
+// Load adds them.
 func (t *topState) Load(_ *Env, b []byte) error {
 	for in := saved(b); len(in) > 0; {
 		n := in.int()
-		key := bytes.Clone(in[:n])
+		key := in[:n:n]
 		in = in[n:]
-		t.seq++
-		v := topValue{kept{in.value().Clone(), t.seq}, key}
-		t.bytes += t.size(v)
-		heap.Push(t, v)
+		value := in.value()
+		if err := t.take(key, func() (bson.Value, error) { return value, nil }); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -41,10 +41,29 @@ func (s *summation) add(v bson.Value) {
 	case bson.TypeDouble:
 		s.addDouble(v.Double())
 	case bson.TypeDecimal:
-		if !s.decimals {
-			s.decimals, s.decimal = true, decimalZero
-		}
-		s.decimal = s.decimal.Add(v.Decimal())
+		s.addDecimal(v.Decimal())
+	}
+}
+
+func (s *summation) addDecimal(d bson.Decimal128) {
+	if !s.decimals {
+		s.decimals, s.decimal = true, decimalZero
+	}
+	s.decimal = s.decimal.Add(d)
+}
+
+// join adds the numbers of another sum, except for its decimals.
+func (s *summation) join(o *summation) {
+	special := s.special + o.special
+	if s.count == 0 {
+		s.total = o.total
+	} else if o.count > 0 {
+		s.addDouble(o.total.hi)
+		s.addDouble(o.total.lo)
+	}
+	s.special, s.count = special, s.count+o.count
+	if o.count > 0 {
+		s.widest = wider(s.widest, o.widest)
 	}
 }
 

@@ -228,6 +228,9 @@ func (p *Pipeline) GroupsBy() (path string, pick Pick) {
 	if !ok {
 		return "", PickNone
 	}
+	if g.states && len(g.Fields) > 0 {
+		return "", PickNone
+	}
 	if path, ok = expr.AsFieldPath(g.ID); !ok || path == "" {
 		return "", PickNone
 	}

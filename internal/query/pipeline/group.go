@@ -19,6 +19,8 @@ type Group struct {
 	name      string
 	engine    engine
 	keep      []string // the fields that it reads; nil: all
+	states    bool     // it delivers the states of its accumulators
+	joins     bool     // it reads such states
 }
 
 // GroupField is one accumulated field.
@@ -114,8 +116,7 @@ func parseSortByCount(arg bson.Value, p *parsing) (Stage, error) {
 	default:
 		return nil, mongoerr.New(40149, "the sortByCount field must be specified as a string or as an object")
 	}
-	spec := new(bson.Builder).Value("_id", arg).OpenDoc("count").Int32("$sum", 1).Close().Finish()
-	g, err := parseGroup(bson.Document(spec), p)
+	g, err := parseGroup(bson.Document(countOf(arg)), p)
 	if err != nil {
 		return nil, err
 	}
@@ -124,6 +125,11 @@ func parseSortByCount(arg bson.Value, p *parsing) (Stage, error) {
 		return nil, err
 	}
 	return &sequence{name: "$sortByCount", arg: arg, stages: []Stage{g, s}}, nil
+}
+
+// countOf is the $group of a $sortByCount.
+func countOf(arg bson.Value) bson.Doc {
+	return new(bson.Builder).Value("_id", arg).OpenDoc("count").Int32("$sum", 1).Close().Finish()
 }
 
 // sequence is a stage that expands to several.
@@ -150,6 +156,9 @@ func (g *Group) Serialize() bson.Value {
 	b := new(bson.Builder).Value("_id", expr.Serialize(g.ID))
 	for _, f := range g.Fields {
 		b.Value(f.Name, f.Spec.Serialize())
+	}
+	if g.states {
+		b = new(bson.Builder).Int32("version", statesVersion).Doc("group", b.Finish())
 	}
 	return bson.Document(b.Finish())
 }

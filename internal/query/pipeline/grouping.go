@@ -143,6 +143,14 @@ func (w *grouping) take(d bson.Doc) error {
 		}
 	}
 	w.taken++
+	if w.g.joins {
+		grown, err := gr.join(env, d)
+		if err != nil {
+			return err
+		}
+		w.bytes += grown
+		return w.room()
+	}
 	if err := w.add(gr, env.WithRoot(d)); err != nil {
 		return err
 	}
@@ -168,6 +176,9 @@ func (w *grouping) leave() { w.r.Env.Grouping = false }
 
 // idOf is the _id of the group of env's document.
 func (g *Group) idOf(env *expr.Env) (bson.Value, error) {
+	if g.joins {
+		return env.Root().Lookup("_id"), nil
+	}
 	id, err := g.ID.Eval(env)
 	switch {
 	case id.IsMissing():
@@ -290,6 +301,11 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 }
 
 func (gr *group) result(g *Group) (bson.Doc, error) {
+	if g.states {
+		b := new(bson.Builder).Value("_id", gr.id)
+		_, err := gr.appendStates(b, nil)
+		return b.Finish(), err
+	}
 	b := new(bson.Builder).Value("_id", g.engine.id(gr.id))
 	for i, a := range gr.acc {
 		v, err := a.Result()

@@ -6,7 +6,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
-	"github.com/mayflydb/mayfly/internal/query/expr"
 )
 
 // evict spills the largest parts until half of the groups' memory is left.
@@ -51,13 +50,9 @@ func (w *grouping) evict() error {
 func (w *grouping) spillGroups(p *spillPart, groups []*group) error {
 	for _, gr := range groups {
 		b := new(bson.Builder).Reset(w.saved[:0]).Value("_id", gr.id)
-		for i, a := range gr.acc {
-			state, err := a.(expr.Saver).Save(w.state[:0])
-			if err != nil {
-				return err
-			}
-			b.Binary(bson.Index(i), 0, state)
-			w.state = state
+		var err error
+		if w.state, err = gr.appendStates(b, w.state); err != nil {
+			return err
 		}
 		w.saved = b.Finish()
 		if err := p.addGroup(w.saved); err != nil {
@@ -102,14 +97,11 @@ func (w *grouping) reload(ctx context.Context, p *spillPart) error {
 		if err != nil {
 			return err
 		}
-		for i, a := range gr.acc {
-			before := a.Size()
-			_, state := d.Lookup(bson.Index(i)).Binary()
-			if err := a.(expr.Saver).Load(env, state); err != nil {
-				return err
-			}
-			w.bytes += a.Size() - before
+		grown, err := gr.join(env, d)
+		if err != nil {
+			return err
 		}
+		w.bytes += grown
 		// Each has enough documents to stay in memory.
 		w.taken += fewDocuments
 		if err := w.room(); err != nil {

@@ -29,6 +29,9 @@ type Options struct {
 	// ChangeStreams says that there is a log, so that the pipeline may begin with
 	// $changeStream.
 	ChangeStreams bool
+	// Joins says that a router runs the pipeline over what shards send: it may begin by
+	// joining the states of their groups.
+	Joins bool
 	// Namespaces knows the other collections; nil takes all names as they are.
 	Namespaces Namespaces
 

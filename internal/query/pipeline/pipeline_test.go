@@ -62,13 +62,6 @@ func TestScripts(t *testing.T) {
 			switch d.Cmd {
 			case "optimize":
 				return lines(p)
-			case "split":
-				parts := p.SplitForShards()
-				out := "shards:\n" + lines(parts.Shard) + "merger:\n" + lines(parts.Merge)
-				if !parts.Sort.IsEmpty() {
-					out += "sorted by " + parts.Sort.Spec().String() + "\n"
-				}
-				return out
 			case "run":
 				return world.run(p)
 			}

@@ -174,7 +174,7 @@ func init() {
 	stages = map[string]parser{
 		"$match": parseMatch, "$geoNear": parseGeoNear,
 		"$sort": parseSort, "$limit": parseLimit, "$skip": parseSkip,
-		"$count": parseCount, "$group": parseGroup, "$unwind": parseUnwind, "$sortByCount": parseSortByCount,
+		"$count": parseCount, "$group": parseGroup, StatesStage: parseGroupStates, joinStage: parseJoinGroups, "$unwind": parseUnwind, "$sortByCount": parseSortByCount,
 		"$project": parseShape, "$addFields": parseShape, "$set": parseShape, "$unset": parseShape,
 		"$replaceRoot": parseShape, "$replaceWith": parseShape,
 		"$setWindowFields": parseSetWindowFields,
@@ -193,5 +193,7 @@ func init() {
 	}
 }
 
-// Names lists the stages, sorted.
-func Names() []string { return slices.Sorted(maps.Keys(stages)) }
+// Names lists the stages that clients use, sorted.
+func Names() []string {
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(stages)), func(name string) bool { return name == StatesStage || name == joinStage })
+}
