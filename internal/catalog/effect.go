@@ -80,6 +80,9 @@ type note interface {
 	target() *about
 	// alone says that no unit may be inside the collection's gate.
 	alone() bool
+	// joins says that later effects may become visible together with the note's: the note
+	// is not alone, and reads nothing that the store has.
+	joins() bool
 	// show makes the part of the change that must be visible before the batch.
 	show()
 	// apply makes the rest, once the batch is visible.
@@ -90,8 +93,9 @@ type note interface {
 
 func (a *about) target() *about { return a }
 
-// alone, show and append are the defaults for most notes.
+// alone, joins, show and append are the defaults for most notes.
 func (a *about) alone() bool              { return false }
+func (a *about) joins() bool              { return false }
 func (a *about) show()                    {}
 func (a *about) append(dst []byte) []byte { return dst }
 
@@ -137,8 +141,8 @@ func (e *Effect) Commit(ctx context.Context, d storage.Durability) error {
 // index, from 1 on, and its optime. It is zero if there is no log.
 type LogPosition struct{ Index, Term, Time uint64 }
 
-// Apply applies an effect, atomically, and ends its unit: it is the only code
-// that changes live state after a commit (invariant effect).
+// Apply applies an effect, atomically, and ends its unit: with ApplyAll it is the only
+// code that changes live state after a commit (invariant effect).
 //
 // Decoded effects are applied by one caller at a time, in the order of the log; one
 // changes nothing where at is not above the engine's Applied. After an error, that
@@ -154,7 +158,7 @@ func (e *Effect) Apply(at LogPosition) error {
 	if err := e.bind(); err != nil {
 		return err
 	}
-	leave := e.enter()
+	leave := enter(e)
 	err := e.apply(at)
 	leave()
 	for _, n := range e.notes {
@@ -166,20 +170,31 @@ func (e *Effect) Apply(at LogPosition) error {
 }
 
 func (e *Effect) apply(at LogPosition) error {
+	if err := e.show(at); err != nil {
+		return err
+	}
+	if err := e.u.Apply(at.Index); err != nil {
+		return err
+	}
+	return e.shown()
+}
+
+// show does what must be done before the batch is visible.
+func (e *Effect) show(at LogPosition) error {
 	for i := range e.dues {
 		e.dues[i].show()
 	}
 	for _, n := range e.notes {
 		n.show()
 	}
-	if e.executed != nil {
-		if err := e.executed.write(e.u, at); err != nil {
-			return err
-		}
+	if e.executed == nil {
+		return nil
 	}
-	if err := e.u.Apply(at.Index); err != nil {
-		return err
-	}
+	return e.executed.write(e.u, at)
+}
+
+// shown does the rest, once the batch is visible.
+func (e *Effect) shown() error {
 	for _, n := range e.notes {
 		if err := n.apply(e.c); err != nil {
 			return err
@@ -219,47 +234,57 @@ func (e *Effect) bind() error {
 	})
 }
 
-// enter closes the gates of the collections that a decoded effect changes by DDL, and enters
-// the others, as its unit did on the member that evaluated it.
-func (e *Effect) enter() (leave func()) {
-	alone := map[*live]bool{}
-	add := func(a *about, is bool) {
-		if a.l != nil {
-			alone[a.l] = alone[a.l] || is
+// enter closes the gates of the collections that decoded effects change by DDL, and enters
+// the others, as their units did on the member that evaluated them.
+func enter(effects ...*Effect) (leave func()) {
+	type entered struct {
+		l     *live
+		alone bool
+	}
+	var lives []entered
+	add := func(a *about, alone bool) {
+		if a.l == nil {
+			return
+		}
+		i := slices.IndexFunc(lives, func(at entered) bool { return at.l == a.l })
+		if i < 0 {
+			lives = append(lives, entered{a.l, alone})
+		} else {
+			lives[i].alone = lives[i].alone || alone
 		}
 	}
+	var c *Catalog
 	ddl := false
-	for i := range e.dues {
-		add(&e.dues[i].about, false)
+	for _, e := range effects {
+		c = e.c
+		for i := range e.dues {
+			add(&e.dues[i].about, false)
+		}
+		for _, n := range e.notes {
+			add(n.target(), n.alone())
+			ddl = ddl || isDDL(n)
+		}
 	}
-	for _, n := range e.notes {
-		add(n.target(), n.alone())
-		ddl = ddl || isDDL(n)
-	}
-	lives := make([]*live, 0, len(alone))
-	for l := range alone {
-		lives = append(lives, l)
-	}
-	slices.SortFunc(lives, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
-	for _, l := range lives {
-		if alone[l] {
-			l.gate.Lock()
+	slices.SortFunc(lives, func(a, b entered) int { return cmp.Compare(a.l.id, b.l.id) })
+	for _, at := range lives {
+		if at.alone {
+			at.l.gate.Lock()
 		} else {
-			_ = l.gate.RLock(context.Background()) // a committed effect waits as long as it takes
+			_ = at.l.gate.RLock(context.Background()) // a committed effect waits as long as it takes
 		}
 	}
 	if ddl {
-		e.c.ddl.Lock()
+		c.ddl.Lock()
 	}
 	return func() {
 		if ddl {
-			e.c.ddl.Unlock()
+			c.ddl.Unlock()
 		}
-		for _, l := range lives {
-			if alone[l] {
-				l.gate.Unlock()
+		for _, at := range lives {
+			if at.alone {
+				at.l.gate.Unlock()
 			} else {
-				l.gate.RUnlock()
+				at.l.gate.RUnlock()
 			}
 		}
 	}

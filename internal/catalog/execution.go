@@ -378,6 +378,7 @@ type executedNote struct {
 }
 
 func (n *executedNote) kind() noteKind       { return noteExecuted }
+func (n *executedNote) joins() bool          { return true }
 func (n *executedNote) apply(*Catalog) error { return nil }
 
 func (n *executedNote) append(dst []byte) []byte {

@@ -47,6 +47,7 @@ type dueNote struct {
 }
 
 func (n *dueNote) kind() noteKind       { return noteDue }
+func (n *dueNote) joins() bool          { return true }
 func (n *dueNote) apply(*Catalog) error { return nil }
 
 // show lowers the watermark before the documents become visible.
@@ -162,6 +163,7 @@ type multikeyNote struct {
 }
 
 func (n *multikeyNote) kind() noteKind { return noteMultikey }
+func (n *multikeyNote) joins() bool    { return true }
 
 // show makes the paths visible to plans before the documents become visible
 // (invariant multikey-first).
@@ -220,6 +222,7 @@ type staleNote struct {
 }
 
 func (n *staleNote) kind() noteKind { return noteStale }
+func (n *staleNote) joins() bool    { return true }
 
 func (n *staleNote) apply(c *Catalog) error {
 	c.stale.add(windowRef{n.id, n.window})
@@ -245,6 +248,7 @@ type cappedNote struct {
 }
 
 func (n *cappedNote) kind() noteKind { return noteCapped }
+func (n *cappedNote) joins() bool    { return true }
 
 func (n *cappedNote) apply(*Catalog) error {
 	if n.l == nil {

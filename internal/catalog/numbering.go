@@ -111,6 +111,7 @@ type numberedNote struct {
 }
 
 func (n *numberedNote) kind() noteKind { return noteNumbered }
+func (n *numberedNote) joins() bool    { return true }
 
 func (n *numberedNote) apply(*Catalog) error {
 	if n.l == nil {

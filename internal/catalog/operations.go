@@ -257,14 +257,22 @@ func (o *operations) read(r *storage.EncodingReader, version byte, batch []byte)
 	o.encoded, o.version = clone(from[:len(from)-len(r.Rest)]), version
 	for i := range all {
 		o.count += all[i].Count()
-		o.counts.add(&all[i])
+		o.counts.count(&all[i])
 	}
 }
 
 // OperationCounts are numbers of documents and commands.
 type OperationCounts struct{ Inserted, Updated, Deleted, Commands int64 }
 
-func (n *OperationCounts) add(o *Operation) {
+// Add adds other counts.
+func (n *OperationCounts) Add(o OperationCounts) {
+	n.Inserted += o.Inserted
+	n.Updated += o.Updated
+	n.Deleted += o.Deleted
+	n.Commands += o.Commands
+}
+
+func (n *OperationCounts) count(o *Operation) {
 	switch o.Kind {
 	case OpInsert:
 		n.Inserted++

@@ -33,8 +33,9 @@
 //
 //   - log-first: what a message promises is on this member's disk before the
 //     message leaves (the journal's sync); only a leader's appends go ahead.
-//   - one-step: an entry's effects and its index become visible and durable in one
-//     step, so that after a crash applying resumes where the machine is.
+//   - one-step: an entry's effects, alone or with those of its neighbours, and the index
+//     become visible and durable in one step, so that after a crash applying resumes
+//     where the machine is.
 //   - own-term: a member serves as primary only after an entry of its own term
 //     is applied, and an entry that was evaluated in another term does nothing.
 //   - no-hole: a proposal that raft drops, or that fails before, fails immediately, and

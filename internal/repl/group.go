@@ -32,6 +32,7 @@ const (
 	maxInflightBytes    = 64 << 20
 	maxUncommittedBytes = 128 << 20
 	maxApplyBytes       = 8 << 20 // a round
+	maxRunBytes         = 1 << 20 // in one step, one entry at least
 	maxQueued           = 1 << 16 // proposals that wait for a round
 	maxReads            = 1 << 16 // that wait for a ReadIndex
 	maxWaits            = 1 << 16 // that wait for a concern
@@ -92,6 +93,7 @@ type Group struct {
 
 	queue    []*proposal // not stepped yet
 	inflight []*proposal // in the log, in its order
+	run      run         // memory for applyRun
 	config   *proposal   // the change of the configuration that is not applied yet
 
 	reads    reads

@@ -11,18 +11,20 @@ type Machine interface {
 	// Applied returns the index of the last entry that the machine holds, and the state
 	// of the group that was stored last; 0 if there is none yet.
 	Applied() (index uint64, state []byte, err error)
-	// Apply makes an entry's change visible and stores its index in one atomic step
-	// (invariant one-step). An error is fatal: a member cannot reject what the set has
-	// committed.
-	Apply(at Position, c Change) error
+	// Apply makes the changes of entries visible, which follow each other in the log, and
+	// stores their indexes with them: in one atomic step, or in several of which each has
+	// the next ones (invariant one-step). One with a State comes alone. An error is fatal:
+	// a member cannot reject what the set has committed.
+	Apply(run []Change) error
 	// Install makes the snapshot that was received last the machine's content, and its
 	// position the log's base, in one step (invariant one-switch), with this member's
 	// hard state instead of the sender's. Applied then describes the new content.
 	Install(base Position, hard *raftpb.HardState) error
 }
 
-// Change is what an entry does to a machine; the zero Change does nothing.
+// Change is what an entry does to a machine; nothing, where there is but a position.
 type Change struct {
+	At      Position
 	Payload []byte // of a write
 	State   []byte // the group's new state, where it is not nil
 	// Own is what the proposer passed along with the payload, in the process that

@@ -267,17 +267,23 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 }
 
 // Apply implements Effects.
-func (f effects) Apply(at Position, payload []byte, own any) error {
-	place := catalog.LogPosition{Index: at.Index, Term: at.Term, Time: uint64(at.Time)}
-	if e, ok := own.(*catalog.Effect); ok {
-		return e.Apply(place)
+func (f effects) Apply(run []Change) error {
+	all := make([]catalog.Logged, len(run))
+	var n catalog.OperationCounts
+	for i, c := range run {
+		l := &all[i]
+		l.At = catalog.LogPosition{Index: c.At.Index, Term: c.At.Term, Time: uint64(c.At.Time)}
+		if e, ok := c.Own.(*catalog.Effect); ok {
+			l.Effect = e
+		} else if c.Payload != nil {
+			var err error
+			if l.Effect, err = f.m.catalog.Decode(c.Payload); err != nil {
+				return err
+			}
+			n.Add(l.Effect.OperationCounts())
+		}
 	}
-	e, err := f.m.catalog.Decode(payload)
-	if err != nil {
-		return err
-	}
-	n := e.OperationCounts()
-	if err := e.Apply(place); err != nil {
+	if err := f.m.catalog.ApplyAll(all); err != nil {
 		return err
 	}
 	r := &f.m.replicated

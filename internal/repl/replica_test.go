@@ -19,18 +19,22 @@ import (
 // writes are Effects of keys and values in one keyspace.
 type writes struct{ e *storage.Engine }
 
-func (w writes) Apply(at Position, payload []byte, own any) error {
-	u := w.e.Begin()
-	defer u.Abort()
-	for _, x := range decodeWrites(payload) {
-		if err := u.Set(storage.FirstIdent, binary.BigEndian.AppendUint64(nil, uint64(x.key)), x.value); err != nil {
+func (w writes) Apply(run []Change) error {
+	var units []*storage.Unit
+	for _, c := range run {
+		u := w.e.Begin()
+		defer u.Abort()
+		for _, x := range decodeWrites(c.Payload) {
+			if err := u.Set(storage.FirstIdent, binary.BigEndian.AppendUint64(nil, uint64(x.key)), x.value); err != nil {
+				return err
+			}
+		}
+		if err := u.Seal(); err != nil {
 			return err
 		}
+		units = append(units, u)
 	}
-	if err := u.Seal(); err != nil {
-		return err
-	}
-	return u.Apply(at.Index)
+	return w.e.ApplyAll(units, run[len(run)-1].At.Index)
 }
 
 func (writes) Close() error { return nil }

@@ -185,22 +185,26 @@ func (d *disk) Found(at Position, hard *raftpb.HardState, state []byte) error {
 func (d *disk) Applied() (uint64, []byte, error) { return d.live.at.Index, d.live.state, nil }
 
 // Apply takes payloads of key and value.
-func (d *disk) Apply(at Position, ch Change) error {
-	if d.live.at.Index != 0 && at.Index != d.live.at.Index+1 {
-		return fmt.Errorf("entry %d is applied after %d", at.Index, d.live.at.Index)
-	}
-	writes := decodeWrites(ch.Payload)
-	d.do(func(c *content) {
-		c.at = at
-		if ch.State != nil {
-			c.state = ch.State
+func (d *disk) Apply(run []Change) error {
+	for i := range run {
+		if i > 0 && run[i].State != nil || d.live.at.Index != 0 && run[i].At.Index != d.live.at.Index+1+uint64(i) {
+			return fmt.Errorf("entry %d is applied after %d, as the %dth of %d", run[i].At.Index, d.live.at.Index, i, len(run))
 		}
-		for _, w := range writes {
-			c.data[w.key] = w.value
+	}
+	run = slices.Clone(run)
+	d.do(func(c *content) {
+		for _, ch := range run {
+			c.at = ch.At
+			if ch.State != nil {
+				c.state = ch.State
+			}
+			for _, w := range decodeWrites(ch.Payload) {
+				c.data[w.key] = w.value
+			}
 		}
 	})
 	if d.twin != nil {
-		return d.twin.store.Apply(at, ch)
+		return d.twin.store.Apply(run)
 	}
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
 )
@@ -19,9 +20,9 @@ const incomingDir = "incoming"
 
 // Effects apply the writes of entries to an open store: on a member, its catalog.
 type Effects interface {
-	// Apply makes a payload's effect visible and at's index the engine's Applied in one
-	// step.
-	Apply(at Position, payload []byte, own any) error
+	// Apply makes the effects of payloads visible, in their order, and the last index the
+	// engine's Applied: in steps of which each has some effects and their index.
+	Apply(run []Change) error
 	// Close releases the store, which is about to be replaced.
 	Close() error
 }
@@ -156,22 +157,23 @@ func applied(e *storage.Engine, group Number) (index uint64, state []byte, err e
 }
 
 // Apply implements Machine.
-func (s *Store) Apply(at Position, c Change) error {
-	if c.Payload != nil {
-		return s.effects.Apply(at, c.Payload, c.Own)
+func (s *Store) Apply(run []Change) error {
+	if run[0].State == nil {
+		return s.effects.Apply(run)
+	}
+	if err := invariant.Require(len(run) == 1, "repl: a change of the group's state is applied alone"); err != nil {
+		return err
 	}
 	u := s.engine.Begin()
 	defer u.Abort()
-	if c.State != nil {
-		if err := u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), c.State); err != nil {
-			return err
-		}
-		u.Frees() // what the set has committed is written even on a full disk
+	if err := u.Set(storage.IdentRaft, groupKey(s.opts.Group, keyState), run[0].State); err != nil {
+		return err
 	}
+	u.Frees() // what the set has committed is written even on a full disk
 	if err := u.Seal(); err != nil {
 		return err
 	}
-	return u.Apply(at.Index)
+	return u.Apply(run[0].At.Index)
 }
 
 // Found implements Founder.

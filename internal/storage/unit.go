@@ -381,36 +381,83 @@ func (u *Unit) Seal() error {
 // have it when Apply returns, and what waits for the journal next takes it along.
 // REQUIRES: the unit is sealed. One that was decoded is bound, too.
 func (u *Unit) Apply(at uint64) error {
-	if err := invariant.Require(u.sealed, "storage: a unit is sealed before it is applied"); err != nil {
+	if err := u.requireSealed(); err != nil {
 		return err
 	}
-	if at > 0 {
-		if err := u.batch.Set(keyApplied, binary.BigEndian.AppendUint64(nil, at), nil); err != nil {
+	if err := u.e.write(u.batch, at); err != nil {
+		return err
+	}
+	u.visible()
+	return nil
+}
+
+// ApplyAll is Apply for units of the engine, or none, that come one behind the other in
+// the log: their writes become visible in one step, in that order, and at is the place of
+// the last. REQUIRES: as for Apply.
+func (e *Engine) ApplyAll(units []*Unit, at uint64) error {
+	if len(units) == 1 {
+		return units[0].Apply(at)
+	}
+	for _, u := range units {
+		if err := u.requireSealed(); err != nil {
 			return err
 		}
 	}
-	if !u.batch.Empty() {
-		size := u.batch.Len()
-		written := pebble.Sync
-		if at > 0 {
-			written = pebble.NoSync
+	joined := new(Unit)
+	joined.Begin(e)
+	defer joined.Abort()
+	for _, u := range units {
+		if err := joined.batch.Apply(u.batch, nil); err != nil {
+			return mapError(err)
 		}
-		err := u.e.db.Apply(u.batch, written)
-		u.e.views.commits.Add(1)
-		u.e.idleCompactor.wrote(size)
+	}
+	if err := order(joined.batch, &joined.ordering); err != nil {
+		return mapError(err)
+	}
+	if err := e.write(joined.batch, at); err != nil {
+		return err
+	}
+	for _, u := range units {
+		u.visible()
+	}
+	return nil
+}
+
+func (u *Unit) requireSealed() error {
+	return invariant.Require(u.sealed, "storage: a unit is sealed before it is applied")
+}
+
+// write makes a batch visible, and at the engine's Applied if it is not 0.
+func (e *Engine) write(b *pebble.Batch, at uint64) error {
+	written := pebble.Sync
+	if at > 0 {
+		written = pebble.NoSync
+		if err := b.Set(keyApplied, binary.BigEndian.AppendUint64(nil, at), nil); err != nil {
+			return err
+		}
+	}
+	if !b.Empty() {
+		size := b.Len()
+		err := e.db.Apply(b, written)
+		e.views.commits.Add(1)
+		e.idleCompactor.wrote(size)
 		if err != nil {
 			return mapError(err)
 		}
 	}
 	if at > 0 {
-		u.e.applied.Store(at)
+		e.applied.Store(at)
 	}
+	return nil
+}
+
+// visible makes the unit's changes in memory, once its writes are visible.
+func (u *Unit) visible() {
 	for _, c := range u.counters {
 		c.c.add(c.d)
 	}
 	u.e.idents.take(u.next)
 	u.e.recent.note(u.locks, u.released)
-	return nil
 }
 
 // Abort drops the writes and releases the locks. On a dead unit it does

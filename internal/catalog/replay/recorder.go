@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -25,8 +26,9 @@ const (
 	// firstMiddle is after how many effects the first checkpoint is taken; each
 	// following one after twice as many, and takes the place of the one before.
 	firstMiddle = 4
-	// raiseEvery is after how many effects the replicas look up when the next document
-	// is due, so that they depend on the notes of later ones.
+	// raiseEvery is how many effects at most the replicas apply together, and after how
+	// many of such runs they look up when the next document is due, so that they depend on
+	// the notes of later effects.
 	raiseEvery = 4
 	// maxBytes bounds the effects that are kept; a test that writes more is not proved.
 	maxBytes = 256 << 20
@@ -230,29 +232,20 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 	if err != nil {
 		return err
 	}
-	for i, b := range r.effects[from:] {
-		e, err := c.Decode(b)
-		if err == nil {
-			err = told.follow(e)
-		}
+	for at, run := from, 1; at < len(r.effects); run++ {
+		n, err := r.follow(c, at, run%raiseEvery+1, told)
 		if err != nil {
-			return fmt.Errorf("%s: effect %d: %w", name, from+i, err)
+			return fmt.Errorf("%s: effects from %d on: %w", name, at, err)
 		}
-		at := catalog.LogPosition{Index: uint64(from + i + 1)}
-		if err := e.Apply(at); err != nil {
-			return fmt.Errorf("%s: effect %d: %w", name, from+i, err)
-		}
-		if i%raiseEvery == 0 {
-			if e, err = c.Decode(b); err != nil {
-				return err
-			}
-			if err := e.Apply(at); err != nil { // again: nothing happens
+		if run%raiseEvery == 0 {
+			if _, err := r.follow(c, at, n, nil); err != nil { // again: nothing happens
 				return err
 			}
 			if err := raiseWatermarks(engine, c); err != nil {
 				return err
 			}
 		}
+		at += n
 	}
 	if err := told.check(); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -265,6 +258,33 @@ func (r *Recorder) prove(name string, o storage.Options, from int, want state, w
 		return fmt.Errorf("%s differs after %d effects from the %dth on:\n%s", name, len(r.effects)-from, from, d)
 	}
 	return c.Close()
+}
+
+// follow applies effects to a replica as one run of its log, at most so many, and returns
+// how many: one with an operation that says what it does only in the state before it comes
+// alone. t is nil where they were told already.
+func (r *Recorder) follow(c *catalog.Catalog, from, most int, t *told) (n int, err error) {
+	var run []catalog.Logged
+	for alone := false; !alone && len(run) < most && from+len(run) < len(r.effects); {
+		e, err := c.Decode(r.effects[from+len(run)])
+		if err != nil {
+			return 0, err
+		}
+		ops, _, err := e.Operations()
+		if err != nil {
+			return 0, err
+		}
+		if alone = slices.ContainsFunc(ops, func(o catalog.Operation) bool { return o.Kind > catalog.OpDelete && o.Kind != catalog.OpReplace }); alone && len(run) > 0 {
+			break
+		}
+		if t != nil {
+			if err := t.follow(ops); err != nil {
+				return 0, err
+			}
+		}
+		run = append(run, catalog.Logged{Effect: e, At: catalog.LogPosition{Index: uint64(from + len(run) + 1)}})
+	}
+	return len(run), c.ApplyAll(run)
 }
 
 // raiseWatermarks raises the expiry watermarks of collections that hide expired documents.

@@ -72,11 +72,7 @@ func (t *told) each(c *catalog.Collection, from, to []byte, f func(bson.Doc)) er
 func idOf(d bson.Doc) string { return string(keystring.Append(nil, d.Lookup("_id"), false, nil)) }
 
 // follow adds the operations of an effect that is about to be applied.
-func (t *told) follow(e *catalog.Effect) error {
-	all, _, err := e.Operations()
-	if err != nil {
-		return err
-	}
+func (t *told) follow(all []catalog.Operation) error {
 	for _, op := range all {
 		if err := t.one(op); err != nil {
 			return fmt.Errorf("operation %d on %s, %s: %w", op.Kind, op.Namespace, op.Doc, err)

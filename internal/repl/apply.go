@@ -1,0 +1,250 @@
+package repl
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"go.etcd.io/raft/v3/raftpb"
+	"google.golang.org/protobuf/proto"
+)
+
+// applyCommitted applies what the set has committed, or leaves it for later on a
+// member with a delay.
+func (g *Group) applyCommitted(entries []*raftpb.Entry) error {
+	if len(entries) == 0 {
+		return nil
+	}
+	if g.backlog > 0 || g.delay() > 0 {
+		g.backlog = entries[len(entries)-1].GetIndex()
+		return nil
+	}
+	return g.applyAll(entries)
+}
+
+// delay returns by how many seconds this member stays behind.
+func (g *Group) delay() uint32 {
+	if m := g.state.config.Member(g.ID); m != nil {
+		return uint32(m.Delay.Seconds())
+	}
+	return 0
+}
+
+// applyBacklog applies what has waited long enough.
+func (g *Group) applyBacklog() error {
+	for g.backlog > 0 {
+		entries, err := g.Log.Entries(g.applied.Index+1, g.backlog+1, maxApplyBytes)
+		if err != nil {
+			return fmt.Errorf("read committed entries: %w", err)
+		}
+		n := slices.IndexFunc(entries, func(e *raftpb.Entry) bool {
+			t, ok := entryTime(e)
+			return ok && int64(t.Seconds())+int64(g.delay()) > g.Clock.wall().Unix()
+		})
+		if n < 0 {
+			n = len(entries)
+		}
+		if err := g.applyAll(entries[:n]); err != nil || n < len(entries) {
+			return err
+		}
+		if g.applied.Index == g.backlog {
+			g.backlog = 0
+		}
+	}
+	return nil
+}
+
+// entryData returns what this package put into an entry: nil for one of raft's
+// own.
+func entryData(e *raftpb.Entry) ([]byte, error) {
+	if e.GetType() == raftpb.EntryNormal {
+		return e.GetData(), nil
+	}
+	c, err := confChange(e)
+	if err != nil {
+		return nil, err
+	}
+	return c.GetContext(), nil
+}
+
+func confChange(e *raftpb.Entry) (*raftpb.ConfChangeV2, error) {
+	if e.GetType() == raftpb.EntryConfChange {
+		c := &raftpb.ConfChange{}
+		err := proto.Unmarshal(e.GetData(), c)
+		return c.AsV2(), err
+	}
+	c := &raftpb.ConfChangeV2{}
+	return c, proto.Unmarshal(e.GetData(), c)
+}
+
+// applyAll applies entries, in the same way on all members, and informs those who wait
+// for them.
+func (g *Group) applyAll(entries []*raftpb.Entry) error {
+	for len(entries) > 0 {
+		n, err := g.applyRun(entries)
+		if err != nil {
+			return fmt.Errorf("apply entry %d: %w", entries[0].GetIndex(), err)
+		}
+		entries = entries[n:]
+	}
+	return nil
+}
+
+// applyRun applies the first entries, and returns how many: a change of the configuration
+// alone; others together, within maxRunBytes.
+func (g *Group) applyRun(entries []*raftpb.Entry) (n int, err error) {
+	r := &g.run
+	defer r.reset()
+	at, bytes := g.applied, 0
+	for _, e := range entries {
+		d, err := readEntry(e)
+		if err != nil {
+			return 0, err
+		}
+		at.Index, at.Term = e.GetIndex(), e.GetTerm()
+		if d.kind != 0 {
+			at.Time = d.time
+		}
+		stale := d.kind != 0 && g.seams.stale(d.term, at.Term) // all members drop it, and store that they did
+		alone := !stale && (d.kind == kindConfig || e.GetType() != raftpb.EntryNormal)
+		bytes += len(e.GetData())
+		if len(r.changes) > 0 && (alone || bytes > maxRunBytes) {
+			break
+		}
+		c := Change{At: at}
+		if d.kind == kindEffect && !stale {
+			c.Payload, c.Own = d.payload, g.own(at)
+		}
+		r.changes, r.void = append(r.changes, c), append(r.void, d.kind == 0 || stale)
+		if alone {
+			if err := g.applyAlone(at, e, d); err != nil {
+				return 0, err
+			}
+			g.advance(r)
+			return 1, nil
+		}
+	}
+	if err := g.Machine.Apply(r.changes); err != nil {
+		return 0, err
+	}
+	g.advance(r)
+	return len(r.changes), nil
+}
+
+// run is entries that are applied together.
+type run struct {
+	changes []Change
+	void    []bool // of each: it has no effect
+}
+
+func (r *run) reset() {
+	clear(r.changes)
+	r.changes, r.void = r.changes[:0], r.void[:0]
+}
+
+// advance notes that a run is applied, and informs those who wait for it.
+func (g *Group) advance(r *run) {
+	for i := range r.changes {
+		g.applied = r.changes[i].At
+		g.serve()
+		g.finish(g.applied, r.void[i])
+	}
+}
+
+// readEntry decodes what this package put into an entry; its kind is 0 for one of raft's
+// own.
+func readEntry(e *raftpb.Entry) (d entry, err error) {
+	data, err := entryData(e)
+	if err != nil || len(data) == 0 {
+		return d, err
+	}
+	return decodeEntry(data)
+}
+
+// applyAlone applies a change of the configuration.
+func (g *Group) applyAlone(at Position, e *raftpb.Entry, d entry) error {
+	if e.GetType() != raftpb.EntryNormal {
+		return g.applyConfChange(at, e, d)
+	}
+	return g.applyConfig(at, d, g.state.conf)
+}
+
+// applyConfChange applies a change that raft takes part in. One with no context is
+// raft's own: it leaves a joint configuration.
+func (g *Group) applyConfChange(at Position, e *raftpb.Entry, d entry) error {
+	c, err := confChange(e)
+	if err != nil {
+		return err
+	}
+	if err := mayChange(g.state.conf, c); err != nil {
+		return err // raft would end the process
+	}
+	conf := g.rn.ApplyConfChange(c)
+	if d.kind == kindConfig {
+		return g.applyConfig(at, d, conf)
+	}
+	return g.store(at, groupState{g.state.config, conf})
+}
+
+func (g *Group) applyConfig(at Position, d entry, conf *raftpb.ConfState) error {
+	config, err := ParseConfig(slices.Clone(d.payload))
+	if err != nil {
+		return err
+	}
+	g.Logger.Info("replication: configuration", "config", config.String())
+	return g.store(at, groupState{config, conf})
+}
+
+// store puts the group's state into the machine.
+func (g *Group) store(at Position, s groupState) error {
+	b, err := s.encode()
+	if err != nil {
+		return err
+	}
+	if err := g.Machine.Apply([]Change{{At: at, State: b}}); err != nil {
+		return err
+	}
+	g.state = s
+	if g.role == Leader && !g.isElectable() {
+		// An earlier primary has proposed it. This one remains leader until the others
+		// have the entry, and hands over then (tend): if it left at once, they might
+		// lack its vote.
+		g.setPrimary(false)
+		g.failAll(ErrSteppedDown)
+		g.epoch++ // it may serve again in the same term, and what failed is a hole in its queue
+	}
+	return nil
+}
+
+// own returns what was passed with this member's proposal of the entry, if it
+// is one.
+func (g *Group) own(at Position) any {
+	i, ok := slices.BinarySearchFunc(g.inflight, at.Index, func(p *proposal, index uint64) int { return cmp.Compare(p.index, index) })
+	if ok && g.inflight[i].term == at.Term {
+		return g.inflight[i].own
+	}
+	return nil
+}
+
+// finish informs those whose entry was applied. void says that the entry had no
+// effect: raft has refused a change of the configuration (rule 18), or it was
+// evaluated in another term.
+func (g *Group) finish(at Position, void bool) {
+	if g.config != nil && g.config.index != 0 && g.config.index <= at.Index {
+		g.config = nil
+	}
+	for len(g.inflight) > 0 && g.inflight[0].index <= at.Index {
+		p := g.inflight[0]
+		g.inflight = g.inflight[1:]
+		switch {
+		case p.index < at.Index || p.term != at.Term:
+			p.done(Position{}, ErrSteppedDown)
+		case void && p.entry.kind == kindConfig:
+			p.done(Position{}, errConfigPending)
+		case void:
+			p.done(Position{}, ErrDropped)
+		default:
+			p.done(at, nil)
+		}
+	}
+}
