@@ -61,43 +61,46 @@ func (g *Group) report() Report {
 }
 
 // stepQueue passes the queued proposals to raft, each with its time, in their
-// order. During a handover they wait for its end, or that of this member's
-// leadership.
+// order, and many in one message: raft sends the others a frame for each message.
+// During a handover they wait for its end, or that of this member's leadership.
 func (g *Group) stepQueue() (stepped []*proposal, err error) {
 	if g.handover {
 		return nil, nil
 	}
 	queue := g.queue
 	g.queue = nil
-	for i, p := range queue {
-		p.entry.time = g.Clock.take(max(1, p.times))
-		p.term = g.term
-		m, err := p.message(g.ID)
-		if err != nil {
-			return nil, err
+	for rest := queue; len(rest) > 0; rest = queue[len(stepped):] {
+		m := &raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &g.ID}
+		for size := 0; len(m.Entries) < len(rest) && size < maxMessageBytes; {
+			p := rest[len(m.Entries)]
+			p.entry.time = g.Clock.take(max(1, p.times))
+			p.term = g.term
+			e, err := p.encode()
+			if err != nil {
+				return nil, err
+			}
+			m.Entries = append(m.Entries, e)
+			size += len(e.GetData())
 		}
+		n := len(m.Entries)
 		if err := g.rn.Step(m); err != nil {
-			g.drop(queue[i:])
+			g.drop(rest)
 			return stepped, nil
 		}
 		g.lastEntry = g.Clock.wall()
-		stepped = append(stepped, p)
+		stepped = queue[:len(stepped)+n]
 	}
 	return stepped, nil
 }
 
-// message returns the proposal as a message for raft.
-func (p *proposal) message(from uint64) (*raftpb.Message, error) {
-	e := &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: p.entry.encode()}
-	if p.conf != nil {
-		c := &raftpb.ConfChangeV2{Changes: p.conf.Changes, Context: e.Data}
-		data, err := proto.Marshal(c)
-		if err != nil {
-			return nil, err
-		}
-		e = &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}
+// encode returns the proposal as an entry for raft.
+func (p *proposal) encode() (*raftpb.Entry, error) {
+	data := p.entry.encode()
+	if p.conf == nil {
+		return &raftpb.Entry{Type: raftpb.EntryNormal.Enum(), Data: data}, nil
 	}
-	return &raftpb.Message{Type: raftpb.MsgProp.Enum(), From: &from, Entries: []*raftpb.Entry{e}}, nil
+	data, err := proto.Marshal(&raftpb.ConfChangeV2{Changes: p.conf.Changes, Context: data})
+	return &raftpb.Entry{Type: raftpb.EntryConfChangeV2.Enum(), Data: data}, err
 }
 
 // bind finds the positions of the proposals just stepped: raft has appended one
