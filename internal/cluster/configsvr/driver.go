@@ -84,6 +84,9 @@ func (d *driver) run() error {
 		}
 		select {
 		case e = <-d.events:
+			if e.Kind == step.Answered && e.Err == nil { // it works: what is asked again is whether it is ready
+				delete(d.pauses, e.Seq)
+			}
 			e = d.patient(e)
 		case <-d.r.hurry:
 			e = step.Event{Kind: step.Hurry}

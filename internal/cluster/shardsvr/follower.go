@@ -37,6 +37,28 @@ func (f *follower) receive(ctx context.Context, attempt func(context.Context) er
 	return err
 }
 
+// awaitBehind waits until it is behind by no more than most or has failed, until ctx ends,
+// and no longer than behindWait.
+func (f *follower) awaitBehind(ctx context.Context, most time.Duration) {
+	timer := time.NewTimer(behindWait)
+	defer timer.Stop()
+	for {
+		f.mu.Lock()
+		ready, changed := f.err != nil || !f.caughtUp.IsZero() && time.Since(f.caughtUp) <= most, f.changed
+		f.mu.Unlock()
+		if ready {
+			return
+		}
+		select {
+		case <-changed:
+		case <-timer.C:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // status appends to a reply how far behind the donors it is, once it has caught up, and the
 // error by which it has failed, null for none. The caller holds f.mu.
 func (f *follower) status(b *bson.Builder) {

@@ -351,3 +351,29 @@ func TestPartComesBack(t *testing.T) {
 		t.Errorf("%d documents stayed, want 16,000", n)
 	}
 }
+
+// TestReceivedWaits: who asks how far a recipient is need not ask again and again: the answer
+// comes when the range is nearly received.
+func TestReceivedWaits(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	text := strings.Repeat("x", 2000)
+	for from := 0; from < 5000; from += 500 {
+		var docs []string
+		for i := from; i < from+500; i++ {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, x: "%s"}`, i, i, text))
+		}
+		a.insert(docs...)
+	}
+	receive(b, 10, uuid, `{k: "hashed"}`, a, whole)
+	for range 60 { // each of which waits for a second at most
+		r := b.ask("admin", `{_shardsvrReceived: "d.c", `+whole+`, behind: {"$numberLong": "1200"}}`)
+		if r.Has("behind") {
+			if n := r.Lookup("documents").Int64(); n != 5000 {
+				t.Errorf("%d documents were received, want 5,000", n)
+			}
+			return
+		}
+	}
+	t.Error("60 answers came before the range was received")
+}

@@ -174,9 +174,13 @@ func like(c *catalog.Collection, d bson.Doc) bool {
 	return n == len(c.Indexes())
 }
 
-// received answers {_shardsvrReceived: ns, min, max, until} with the progress. With until it
-// first waits until all writes up to there have been applied. Errors: 20 if nothing is being
-// received, 96 if it has failed.
+// behindWait bounds how long a request waits until a recipient has nearly caught up.
+const behindWait = time.Second
+
+// received answers {_shardsvrReceived: ns, min, max, until, behind} with the progress. With
+// until it first waits until all writes up to there have been applied; with behind it waits,
+// behindWait at most, until the recipient is behind by no more than so many milliseconds, or
+// has failed. Errors: 20 if nothing is being received, 96 if it has failed.
 func (r *request) received(ctx context.Context) error {
 	c := r.s.cat.Lookup(r.ns)
 	if c == nil || receivingOf(c) == nil {
@@ -190,6 +194,9 @@ func (r *request) received(ctx context.Context) error {
 		if err := j.receive.await(ctx, v.Timestamp()); err != nil {
 			return err
 		}
+	}
+	if v := r.body.Lookup("behind"); v.Type == bson.TypeInt64 {
+		j.receive.awaitBehind(ctx, time.Duration(v.Int64())*time.Millisecond)
 	}
 	j.receive.mu.Lock()
 	defer j.receive.mu.Unlock()

@@ -21,7 +21,7 @@ var move = phases(
 			})}
 		},
 		func(o *Operation, _ Answers) []Request {
-			r := o.ranged("to", "_shardsvrReceived", nil)
+			r := o.ranged("to", "_shardsvrReceived", func(b *bson.Builder) { b.Int64("behind", BehindMS) })
 			r.Asks, r.ready = true, func(reply bson.Doc) (bool, error) {
 				return reply.Has("behind") && number(reply, "behind") <= BehindMS, failure(reply)
 			}
