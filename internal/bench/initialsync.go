@@ -213,9 +213,9 @@ func printSteady(b *bench, names []string, parts []steadyPhases) error {
 }
 
 // startSetOfOne starts a set of one member.
-func startSetOfOne(ctx context.Context, dir string, o *Options) (*replicaSet, error) {
+func startSetOfOne(ctx context.Context, dir string, o *Options, more ...string) (*replicaSet, error) {
 	s := &replicaSet{}
-	m, err := startServer(ctx, dir, "member-0", o, memberArgs("--initiate")...)
+	m, err := startServer(ctx, dir, "member-0", o, memberArgs(append([]string{"--initiate"}, more...)...)...)
 	if err != nil {
 		return s, err
 	}

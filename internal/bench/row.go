@@ -96,7 +96,7 @@ func RowNames() []string {
 		names = append(names, r.name)
 	}
 	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow)
-	names = append(names, replicaIdleRow, replicaExpiryRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
+	names = append(names, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -111,6 +111,7 @@ type choice struct {
 	replica   []replicaRow
 	idle      bool // replicaIdleRow
 	setExpiry bool // replicaExpiryRow
+	streams   bool // streamsRow
 	sync      bool // initialSyncRow
 	sharded   shardedChoice
 	points    bool
@@ -126,7 +127,7 @@ type choice struct {
 // names analysis, cosmos, replica, sharded and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -153,6 +154,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.replica, c.idle, c.setExpiry, c.sync = replicaRows, true, true, true
 		case name == replicaExpiryRow:
 			c.setExpiry = true
+		case name == streamsRow:
+			c.streams = true
 		case name == initialSyncRow:
 			c.sync = true
 		case c.sharded.choose(name):

@@ -64,6 +64,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.streams {
+		if err := b.streams(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.sync {
 		if err := b.initialSync(ctx); err != nil {
 			return fmt.Errorf("%s: %w", initialSyncRow, err)

@@ -75,9 +75,6 @@ func (d *Dropped) add(o Dropped) {
 // due; in a stale one each document is checked, and a dropWatch notes what changes
 // in the meantime.
 //
-// Where something else happens with each expired document (OnExpiry), nothing
-// is dropped.
-//
 // REQUIRES: Collection.WindowedBy.
 func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) (d Dropped, err error) {
 	if err := invariant.Require(coll.WindowedBy(what.Rule), "catalog: DropWindows is by a rule that the windows serve"); err != nil {
@@ -98,9 +95,6 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	}
 	if x.docs == 0 {
 		return d, x.forgetEmpty(ctx)
-	}
-	if coll.live.expiring.Load() != nil {
-		return d, nil
 	}
 	defer x.endList()
 	switch err := x.dropAll(ctx); {
@@ -512,7 +506,7 @@ func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]in
 		return gone, err
 	}
 	coll := x.coll.Latest()
-	if coll == nil || coll.live.expiring.Load() != nil {
+	if coll == nil {
 		return gone, nil
 	}
 	if err := x.o.Permit.Check(coll); err != nil {

@@ -27,8 +27,6 @@ type live struct {
 	// one that freezes all. It is closed inside gate.
 	measurements *measurements.Table
 	staging      gate
-	// expiring runs for each expired document that is removed; see OnExpiry.
-	expiring atomic.Pointer[Expiring]
 
 	// Collections with windows of expiry. lowWater rises while the gate is closed,
 	// so it is correct for units inside the gate; readers use that of their state.

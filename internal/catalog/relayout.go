@@ -46,7 +46,7 @@ var ErrRelayWaits = errors.New("catalog: the layout of the collection cannot be 
 // RelayRule returns the rule whose windows a filled collection would get: the
 // first one that can have windows, if the collection has none.
 func (c *Collection) RelayRule() *Rule {
-	if c.Ident == 0 || !c.mayBeLaidOut() || c.live.expiring.Load() != nil {
+	if c.Ident == 0 || !c.mayBeLaidOut() {
 		return nil
 	}
 	for _, r := range c.rules {
@@ -58,9 +58,9 @@ func (c *Collection) RelayRule() *Rule {
 }
 
 // RelayServes returns the rule that the windows serve during a relayout to windows;
-// nil for none, and where something else happens with each expired document.
+// nil for none.
 func (c *Collection) RelayServes() *Rule {
-	if c.relay == nil || c.relay.Back || c.live.expiring.Load() != nil {
+	if c.relay == nil || c.relay.Back {
 		return nil
 	}
 	for _, r := range c.rules {
@@ -749,7 +749,7 @@ func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 		if x.o.Drops != nil && !x.o.Drops(latest) {
 			return ErrNoPermit
 		}
-		if l.expiring.Load() != nil || x.watch.lost {
+		if x.watch.lost {
 			return nil
 		}
 		sum := [windowSums]int64{windowDocs: x.due, windowSize: x.dueBytes}

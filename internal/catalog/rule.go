@@ -128,11 +128,9 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	// The scratch has the plan of the write that needs the keys.
 	held := u.scratch
 	u.scratch = scratches.Get().(*scratch)
-	if err = u.expiring(ctx, c, v); err == nil {
-		u.Expires = earliest(c.hiding, v)
-		err = u.remove(c, record, v)
-		u.Expires = nil
-	}
+	u.Expires = earliest(c.hiding, v)
+	err = u.remove(c, record, v)
+	u.Expires = nil
 	scratches.Put(u.scratch)
 	u.scratch = held
 	if err == nil {

@@ -231,7 +231,7 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 				}
 				done.Docs++
 				done.Bytes += int64(len(doc))
-				return u.DeleteExpired(ctx, x.coll, k, doc)
+				return u.Delete(ctx, x.coll, k, doc)
 			})
 			done.Keys = u.KeysDeleted()
 			return err

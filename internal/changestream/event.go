@@ -91,6 +91,12 @@ func (m *Maker) Kind(op *catalog.Operation) string {
 	return c.kind
 }
 
+// Unlisted reports whether an operation of the stream's removed documents without a list of
+// them: nobody can tell of each.
+func (m *Maker) Unlisted(op *catalog.Operation) bool {
+	return op.Kind == catalog.OpRange && !op.Silent && m.Scope.has(op.Namespace)
+}
+
 // target is the new name that a rename gives.
 func target(op *catalog.Operation) schema.Namespace {
 	db, coll, _ := strings.Cut(op.Doc.Lookup("to").Str(), ".")

@@ -193,7 +193,7 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	done, err := c.batch(ctx, op, "nextBatch", batchSize)
 	for err == nil && !done && op.Stats.NReturned == 0 && c.spec.AwaitData {
 		var more bool
-		if more, err = c.await(ctx, began, maxTimeMS); err != nil || !more {
+		if more, err = c.await(ctx, op, began, maxTimeMS); err != nil || !more {
 			break
 		}
 		// The empty batch is written again.

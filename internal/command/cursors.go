@@ -221,7 +221,7 @@ func (c *openCursor) spend(op *Op) {
 
 // await waits, parked, until the query may have new documents; false if the time to
 // wait is over.
-func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64) (bool, error) {
+func (c *openCursor) await(ctx context.Context, op *Op, began time.Time, maxTimeMS int64) (bool, error) {
 	a, ok := c.spec.Cursor.(Awaiter)
 	wait := defaultAwait
 	if maxTimeMS >= 0 {
@@ -239,7 +239,9 @@ func (c *openCursor) await(ctx context.Context, began time.Time, maxTimeMS int64
 	}
 	waiting, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
+	from := time.Now()
 	a.Await(waiting)
+	op.awaited += time.Since(from)
 	if err := interruption(ctx); err != nil {
 		return false, err
 	}

@@ -82,6 +82,9 @@ type Op struct {
 	Memory Releaser
 
 	Start time.Time
+	// awaited is how long a getMore has waited for documents, which is no work: the
+	// profiler, the slow log and the latencies do not count it.
+	awaited time.Duration
 	// Deadline is when the operation's time limit is exceeded; the zero Time for never.
 	Deadline time.Time
 	Stats    Stats

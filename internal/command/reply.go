@@ -37,7 +37,7 @@ func (d *Dispatcher) finish(ctx context.Context, op *Op, now time.Time, err erro
 			r.Next = op.NextBody
 		}
 	}
-	d.account(ctx, op, noted{took: r.Took, reply: len(r.Body), err: err})
+	d.account(ctx, op, noted{took: r.Took - op.awaited, reply: len(r.Body), err: err})
 	return r
 }
 

@@ -34,55 +34,50 @@ func (s slowCommits) Commit(ctx context.Context, e *catalog.Effect, d storage.Du
 func TestBrakes(t *testing.T) {
 	const definition = `{"id":"c","partitionKey":{"paths":["/pk"]}%s}`
 	const slow, items = 5 * time.Millisecond, 800
-	for kind, expiry := range map[string]struct{ created, begun string }{
-		"filled before":         {"", `,"defaultTtl":1`},
-		"a log of all versions": {`,"defaultTtl":-1,"changeFeedPolicy":{"retentionDuration":60}`, `,"defaultTtl":1,"changeFeedPolicy":{"retentionDuration":60}`},
+	for _, brake := range []struct{ method, target, body string }{
+		{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, "")},
+		{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, `,"defaultTtl":-1`)},
+		{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, `,"defaultTtl":1000000`)},
+		{"DELETE", "/dbs/d/colls/c", ""},
+		{"DELETE", "/dbs/d", ""},
 	} {
-		for _, brake := range []struct{ method, target, body string }{
-			{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, "")},
-			{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, `,"defaultTtl":-1`)},
-			{"PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, `,"defaultTtl":1000000`)},
-			{"DELETE", "/dbs/d/colls/c", ""},
-			{"DELETE", "/dbs/d", ""},
-		} {
-			t.Run(kind+"/"+brake.method+" "+brake.target+brake.body, func(t *testing.T) {
-				var takes atomic.Int64
-				a := newAccountAround(t, func(r *replay.Recorder) catalog.Committer { return slowCommits{r, &takes} })
-				defer a.close()
-				a.must(201, "POST", "/dbs", `{"id":"d"}`, nil)
-				a.must(201, "POST", "/dbs/d/colls", fmt.Sprintf(definition, expiry.created), nil)
-				for i := range items {
-					a.must(201, "POST", "/dbs/d/colls/c/docs", fmt.Sprintf(`{"id":"%d","pk":"a"}`, i), onA)
+		t.Run(brake.method+" "+brake.target+brake.body, func(t *testing.T) {
+			var takes atomic.Int64
+			a := newAccountAround(t, func(r *replay.Recorder) catalog.Committer { return slowCommits{r, &takes} })
+			defer a.close()
+			a.must(201, "POST", "/dbs", `{"id":"d"}`, nil)
+			a.must(201, "POST", "/dbs/d/colls", fmt.Sprintf(definition, ""), nil)
+			for i := range items {
+				a.must(201, "POST", "/dbs/d/colls/c/docs", fmt.Sprintf(`{"id":"%d","pk":"a"}`, i), onA)
+			}
+			a.must(200, "PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, `,"defaultTtl":1`), nil)
+			takes.Store(int64(slow))
+			d := command.NewDispatcher(slog.New(slog.DiscardHandler))
+			m := expire.New(expire.Options{Catalog: a.cat, Exec: a.exec, Dispatcher: d, Log: slog.New(slog.DiscardHandler)})
+			if err := d.Params.SetAtStartup("ttlMonitorSleepSecs", "1"); err != nil {
+				t.Fatal(err)
+			}
+			m.Start()
+			defer m.Stop()
+			for begun := time.Now(); m.Stats.Deleted.Load() < items/10; time.Sleep(slow / 10) {
+				if time.Since(begun) > 20*time.Second {
+					t.Fatalf("%d items of %d are gone", m.Stats.Deleted.Load(), items)
 				}
-				a.must(200, "PUT", "/dbs/d/colls/c", fmt.Sprintf(definition, expiry.begun), nil)
-				takes.Store(int64(slow))
-				d := command.NewDispatcher(slog.New(slog.DiscardHandler))
-				m := expire.New(expire.Options{Catalog: a.cat, Exec: a.exec, Dispatcher: d, Log: slog.New(slog.DiscardHandler)})
-				if err := d.Params.SetAtStartup("ttlMonitorSleepSecs", "1"); err != nil {
-					t.Fatal(err)
-				}
-				m.Start()
-				defer m.Stop()
-				for begun := time.Now(); m.Stats.Deleted.Load() < items/10; time.Sleep(slow / 10) {
-					if time.Since(begun) > 20*time.Second {
-						t.Fatalf("%d items of %d are gone", m.Stats.Deleted.Load(), items)
-					}
-				}
-				status := 200
-				if brake.method == "DELETE" {
-					status = 204
-				}
-				a.must(status, brake.method, brake.target, brake.body, nil)
-				time.Sleep(slow) // for who counts the unit that the brake has waited for
-				gone := m.Stats.Deleted.Load()
-				if gone >= items {
-					t.Fatalf("all %d were gone before the brake", gone)
-				}
-				time.Sleep(20 * slow)
-				if more := m.Stats.Deleted.Load() - gone; more != 0 {
-					t.Errorf("%d items went after the answer, %d before", more, gone)
-				}
-			})
-		}
+			}
+			status := 200
+			if brake.method == "DELETE" {
+				status = 204
+			}
+			a.must(status, brake.method, brake.target, brake.body, nil)
+			time.Sleep(slow) // for who counts the unit that the brake has waited for
+			gone := m.Stats.Deleted.Load()
+			if gone >= items {
+				t.Fatalf("all %d were gone before the brake", gone)
+			}
+			time.Sleep(20 * slow)
+			if more := m.Stats.Deleted.Load() - gone; more != 0 {
+				t.Errorf("%d items went after the answer, %d before", more, gone)
+			}
+		})
 	}
 }

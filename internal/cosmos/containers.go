@@ -30,10 +30,9 @@ type container struct {
 	// The parent in responses about its items: its path, and its rid.
 	parentPath, parentRID []string
 
-	retention time.Duration // of the log of all versions; 0 for no log
+	retention time.Duration // of the feed of all versions; 0 for none
 
 	collection *catalog.Collection
-	log        *catalog.Collection // or nil
 	*numbers
 }
 
@@ -231,19 +230,22 @@ func (r *request) postContainers() error {
 	if err := c.define(body); err != nil {
 		return err
 	}
+	if err := r.s.checkRetention(c); err != nil {
+		return err
+	}
 	if c.offer, err = r.newOffer(); err != nil {
 		return err
 	}
 	if err := r.createCollection(c); err != nil {
 		return err
 	}
-	if err := r.s.openLog(r.Context(), c); err != nil {
-		return err
-	}
 	if err := g.put(r.Context(), containersNamespace, c.stored()); err != nil {
 		return err
 	}
 	g.publish(d.with(c.id, c))
+	if err := r.s.retain(r.Context()); err != nil {
+		return err
+	}
 	r.charge = chargeDefinition
 	r.contentPath(d)
 	return r.resource(http.StatusCreated, c.doc())
@@ -258,7 +260,8 @@ func (c *container) collect(coll *catalog.Collection) {
 func (r *request) createCollection(c *container) error {
 	ns := namespace(c.db, c.id)
 	cat := r.s.o.Catalog
-	if _, err := cat.Create(r.Context(), ns, bson.Empty); err != nil {
+	options := schema.Options{PreAndPostImages: c.retention > 0}
+	if _, err := cat.Create(r.Context(), ns, options.Doc()); err != nil {
 		return err
 	}
 	specs := []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN)}
@@ -362,8 +365,13 @@ func (r *request) putContainer(body bson.Doc) error {
 	if !sameUniqueKeys(n.unique, c.unique) {
 		return newError(http.StatusForbidden, "Unique keys of a container cannot be changed.")
 	}
-	if err := r.s.openLog(r.Context(), &n); err != nil {
+	if err := r.s.checkRetention(&n); err != nil {
 		return err
+	}
+	if keep := n.retention > 0; keep != (c.retention > 0) {
+		if err := r.s.keepImages(r.Context(), &n, keep); err != nil {
+			return err
+		}
 	}
 	if err := r.s.setRule(r.Context(), &n); err != nil {
 		return err
@@ -372,6 +380,9 @@ func (r *request) putContainer(body bson.Doc) error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
+	if err := r.s.retain(r.Context()); err != nil {
+		return err
+	}
 	if err := r.s.dropExcluded(r.Context(), n.db, n.id); err != nil {
 		return err
 	}
@@ -399,14 +410,8 @@ func (r *request) deleteContainer() error {
 // drop removes a container with all its items. It ignores what MongoDB clients have
 // dropped already.
 func (g *registry) drop(ctx context.Context, c *container) error {
-	gone := []schema.Namespace{c.collection.Namespace}
-	if c.log != nil {
-		gone = append(gone, c.log.Namespace)
-	}
-	for _, ns := range gone {
-		if _, err := g.catalog.Drop(ctx, ns); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
-			return err
-		}
+	if _, err := g.catalog.Drop(ctx, c.collection.Namespace); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		return err
 	}
 	if err := g.remove(ctx, containersNamespace, c.storedID()); err != nil {
 		return err

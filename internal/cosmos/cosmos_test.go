@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,6 +24,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/expire"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -35,6 +37,8 @@ type account struct {
 	cat        *catalog.Catalog
 	exec       *exec.Executor
 	dispatcher *command.Dispatcher
+	member     *repl.Member // nil on a standalone
+	etags      []string     // those of the feed of all versions
 }
 
 // epoch is the time of the computer's clock when a test begins, in seconds
@@ -60,7 +64,43 @@ func newAccountAround(t *testing.T, committer func(*replay.Recorder) catalog.Com
 	return a
 }
 
+// newMemberAccount is newAccount on a replica set of one member, which has a log.
+func newMemberAccount(t *testing.T) *account {
+	t.Helper()
+	off := time.Until(time.Unix(epoch, 0))
+	wall := func() time.Time { return time.Now().Add(off) }
+	log, fs := slog.New(slog.DiscardHandler), storage.NewMemFS()
+	m, err := repl.OpenMember(repl.MemberOptions{
+		Set: "rs0", FS: fs, Dir: "db", Wall: wall, Catalog: catalog.Options{Log: log, Clock: catalog.NewClock(wall)},
+		Open: func(dir string) (*storage.Engine, error) {
+			return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 8 << 20, Log: log})
+		},
+		Network: repl.NetworkOptions{Host: "a:1"}, Fatal: func(err error) { t.Error(err) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Initiate(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	for m.Writable() != nil {
+		time.Sleep(time.Millisecond)
+	}
+	a := &account{t: t, member: m, cat: m.Catalog(), engine: m.Catalog().Engine()}
+	a.exec = &exec.Executor{Catalog: a.cat}
+	a.dispatcher = command.NewDispatcher(log)
+	a.dispatcher.Member, a.dispatcher.Writable = m, m.Writable
+	a.open()
+	return a
+}
+
 func (a *account) close() {
+	if a.member != nil {
+		if err := a.member.Stop(); err != nil {
+			a.t.Error(err)
+		}
+		return
+	}
 	if err := a.cat.Close(); err != nil {
 		a.t.Error(err)
 	}
@@ -72,7 +112,7 @@ func (a *account) close() {
 // open starts a server over the catalog as it is, as after a restart.
 func (a *account) open() {
 	s, err := New(context.Background(), Options{
-		Catalog: a.cat, Exec: a.exec, Dispatcher: a.dispatcher, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Region: "here", Consistency: "Session",
+		Catalog: a.cat, Exec: a.exec, Member: a.member, Dispatcher: a.dispatcher, Log: slog.New(slog.DiscardHandler), Key: WellKnownKey, Region: "here", Consistency: "Session",
 	})
 	if err != nil {
 		a.t.Fatal(err)
@@ -121,7 +161,9 @@ func (a *account) doFor(c *command.Client, method, target, body string, headers 
 // late, large, deep, nested and giant are requests with hostileBodies.
 // `wait seconds=n` lets time pass, `sweep` removes what is expired, `restart`
 // opens the server anew, `stored` counts the items that are there, and `mongo`
-// works on collections from MongoDB's side.
+// works on collections from MongoDB's side. `replicaset`, as the first case, makes
+// the server a member of a set. The etags of the feed of all versions are numbered,
+// and If-None-Match=#n sends one of them.
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -134,6 +176,10 @@ func TestScripts(t *testing.T) {
 
 func (a *account) step(t *testing.T, d *datadriven.TestData) string {
 	switch d.Cmd {
+	case "replicaset":
+		a.close()
+		*a = *newMemberAccount(t)
+		return ""
 	case "wait":
 		var n int
 		d.ScanArgs(t, "seconds", &n)
@@ -359,6 +405,13 @@ func (a *account) request(d *datadriven.TestData) string {
 		default:
 			h[arg.Key] = v
 		}
+		if n, numbered := strings.CutPrefix(v, "#"); numbered {
+			i, err := strconv.Atoi(n)
+			if err != nil || i > len(a.etags) {
+				a.t.Fatalf("there is no etag %s", n)
+			}
+			h[arg.Key] = a.etags[i-1]
+		}
 	}
 	if d.Cmd == "late" {
 		h["x-ms-date"] = time.Now().Add(-time.Hour).UTC().Format(http.TimeFormat)
@@ -384,7 +437,10 @@ func (a *account) request(d *datadriven.TestData) string {
 			out += m + "\n"
 		}
 	}
-	if h["A-IM"] != "" {
+	if etag := w.Header().Get("Etag"); h["A-IM"] == "Full-Fidelity Feed" && etag != "" {
+		a.etags = append(a.etags, etag)
+		out += fmt.Sprintf("etag #%d\n", len(a.etags))
+	} else if h["A-IM"] != "" {
 		out += "etag " + w.Header().Get("Etag") + "\n"
 	}
 	if c := w.Header().Get("x-ms-continuation"); c != "" {

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/memory"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 )
 
@@ -126,9 +124,6 @@ func (r *request) deleteDatabase() error {
 		d = d.with(c.id, nil)
 		g.publish(d)
 	}
-	if err := g.dropLogs(r.Context(), d); err != nil {
-		return err
-	}
 	_, us, err := r.users()
 	if err != nil {
 		return err
@@ -148,20 +143,6 @@ func (r *request) deleteDatabase() error {
 	return r.send(http.StatusNoContent, nil)
 }
 
-// dropLogs drops the logs that are left in a database without containers, because MongoDB
-// clients have dropped their collections.
-func (g *registry) dropLogs(ctx context.Context, d *database) error {
-	for _, c := range g.catalog.Collections(databaseName(d.id)) {
-		if !strings.HasPrefix(c.Namespace.Coll, logPrefix) {
-			continue
-		}
-		if _, err := g.catalog.Drop(ctx, c.Namespace); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
-			return err
-		}
-	}
-	return nil
-}
-
 // maxNamed bounds the names in an error.
 const maxNamed = 10
 
@@ -175,7 +156,7 @@ func (g *registry) ownsAll(d *database) error {
 	}
 	var others []string
 	for _, c := range g.catalog.Collections(databaseName(d.id)) {
-		if name := c.Namespace.Coll; !own[name] && !c.Namespace.IsSystem() && !strings.HasPrefix(name, logPrefix) {
+		if name := c.Namespace.Coll; !own[name] && !c.Namespace.IsSystem() {
 			others = append(others, name)
 		}
 	}

@@ -22,8 +22,8 @@
 // instead (docs/rfcs/0008-expiry-windows.md). _n numbers the items in the order of their
 // creation, _lsn all writes; each has an index, for feeds and change feeds (numbers.go).
 // The time to live is a rule of the collection (rule.go), properties that queries filter by
-// get indexes (pathindex.go), and all versions and deletes are written to a log of the
-// container (versions.go). Definitions are in config.cosmos.databases, .containers and
+// get indexes (pathindex.go), and all versions and deletes are read from the log of
+// the replica set (versions.go). Definitions are in config.cosmos.databases, .containers and
 // .users.
 //
 // # Invariants

@@ -59,18 +59,13 @@ type outcome struct {
 // second of its writes (see catalog.Clock).
 type moment struct{ expiryTime, written int64 }
 
-// writeNumbers is how many positions of the change feed a write may take: one for the
-// expiry of the item that it replaces, and its own.
-const writeNumbers = 2
-
-// apply runs an operation in a unit. number is the first of its writeNumbers positions
-// in the change feed. Errors are *Error except those of storage.
+// apply runs an operation in a unit. number is its position in the change feed. Errors are *Error except those of storage.
 func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, at moment, number int64) (*outcome, error) {
 	id := op.id
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
 	}
-	if op.kind == opCreate && c.log == nil {
+	if op.kind == opCreate {
 		// Usually the id is not in use, and one lookup is enough.
 		item := c.store(op.body, op.key, id, nil, at.written, number)
 		if err := u.Insert(ctx, c.collection, item); !mongoerr.Is(err, mongoerr.DuplicateKey) {
@@ -88,18 +83,10 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if err := op.check(alive); err != nil {
 		return nil, err
 	}
-	kept := version{op: "create", key: op.key, id: id, number: number + 1, old: alive}
-	if alive != nil {
-		kept.op = "replace"
-	}
 	switch op.kind {
 	case opRead:
 		return &outcome{http.StatusOK, alive, chargeRead}, nil
 	case opDelete:
-		kept.op = "delete"
-		if err := c.keep(ctx, u, kept, at.written); err != nil {
-			return nil, err
-		}
 		return &outcome{status: http.StatusNoContent, charge: chargeWrite}, u.Delete(ctx, c.collection, record, old)
 	}
 	body := op.body
@@ -118,18 +105,12 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if alive == nil {
 		out.status, out.charge = http.StatusCreated, chargeWrite
 	}
-	out.item = c.store(body, op.key, id, alive, at.written, kept.number)
-	if alive == nil && old != nil {
-		if err := c.keep(ctx, u, version{op: "delete", key: op.key, id: id, number: number, old: old, expired: true}, at.written); err != nil {
-			return nil, err
+	out.item = c.store(body, op.key, id, alive, at.written, number)
+	if alive == nil {
+		// What has expired and is still there makes room, and is told of as expired.
+		if err := u.Insert(ctx, c.collection, out.item); old == nil || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return out, err
 		}
-	}
-	kept.item = out.item
-	if err := c.keep(ctx, u, kept, at.written); err != nil {
-		return nil, err
-	}
-	if old == nil {
-		return out, u.Insert(ctx, c.collection, out.item)
 	}
 	u.SetReplacement(true)
 	return out, u.Update(ctx, c.collection, record, old, out.item)
@@ -278,7 +259,7 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	if err := c.ensure(ctx, r.s.registry); err != nil {
 		return nil, 0, err
 	}
-	first := c.writes.Take(writeNumbers * len(ops))
+	first := c.writes.Take(len(ops))
 	defer c.writes.Done(first)
 	var account memory.Account
 	account.Open(r.s.o.Exec.Memory)
@@ -291,11 +272,11 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 		u.Memory = account.Hold(waiter)
 		u.SetTime(r.written)
-		u.Numbered(c.collection, first, writeNumbers*len(ops))
+		u.Numbered(c.collection, first, len(ops))
 		outs, r.keptBytes = outs[:0], before
 		for i, op := range ops {
 			failed = i
-			out, err := c.apply(ctx, u, op, moment{r.expiryTime, r.written}, first+int64(writeNumbers*i))
+			out, err := c.apply(ctx, u, op, moment{r.expiryTime, r.written}, first+int64(i))
 			if err == nil {
 				err = r.keep(out)
 			}

@@ -190,17 +190,27 @@ func (p indexPolicy) spec(name string) bson.Doc {
 	return nil
 }
 
-// Tend builds the indexes that queries ask for, one after the other, and lets
-// the rows that are kept of queries go when their time is over, until ctx ends.
+// retainTick is how often a member looks how long it has to keep its log, in case another
+// one has changed that.
+const retainTick = time.Minute
+
+// Tend builds the indexes that queries ask for, one after the other, lets the rows that
+// are kept of queries go when their time is over, and follows how long the log has to be
+// kept, until ctx ends.
 func (s *Server) Tend(ctx context.Context) {
-	tick := time.NewTicker(resultLife)
+	tick, retain := time.NewTicker(resultLife), time.NewTicker(retainTick)
 	defer tick.Stop()
+	defer retain.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case now := <-tick.C:
 			s.results.expire(now)
+		case <-retain.C:
+			if err := s.retain(ctx); err != nil && ctx.Err() == nil {
+				s.o.Log.Warn("How long the log has to be kept could not be read", "error", err)
+			}
 		case w := <-s.wanted:
 			if err := s.buildIndex(ctx, w); err != nil && ctx.Err() == nil {
 				s.o.Log.Warn("An index could not be built", "database", w.db, "container", w.container, "index", w.name, "error", err)

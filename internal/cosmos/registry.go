@@ -51,8 +51,9 @@ func newRegistry(c *catalog.Catalog) *registry {
 }
 
 // load reads all definitions, except those whose collection was dropped. It also runs
-// when a member becomes writable, as others may have changed them.
-func (s *Server) load(ctx context.Context) error {
+// when a member becomes writable, as others may have changed them. adopts says that the
+// server may write: it makes containers of earlier versions what they are now.
+func (s *Server) load(ctx context.Context, adopts bool) error {
 	g, x := s.registry, s.o.Exec
 	dbs := map[string]*database{}
 	err := eachDocument(ctx, x, databasesNamespace, func(d bson.Doc) error {
@@ -65,6 +66,9 @@ func (s *Server) load(ctx context.Context) error {
 			db.offer = o.Doc()
 		}
 		dbs[db.id] = db
+		if adopts {
+			return g.dropOldLogs(ctx, db.id)
+		}
 		return nil
 	})
 	if err != nil {
@@ -81,8 +85,10 @@ func (s *Server) load(ctx context.Context) error {
 			if err := c.findNumbers(ctx, x); err != nil {
 				return err
 			}
-			if err := s.openLog(ctx, c); err != nil {
-				return err
+			if adopts && c.retention > 0 && s.o.Member != nil {
+				if err := s.keepImages(ctx, c, true); err != nil {
+					return err
+				}
 			}
 			if err := s.setRule(ctx, c); err != nil {
 				return err
@@ -91,19 +97,20 @@ func (s *Server) load(ctx context.Context) error {
 		}
 		return nil
 	})
-	if err == nil {
-		g.mu.Lock()
-		g.dbs = dbs
-		g.mu.Unlock()
+	if err != nil {
+		return err
 	}
-	return err
+	g.mu.Lock()
+	g.dbs = dbs
+	g.mu.Unlock()
+	return s.retain(ctx)
 }
 
 // stepUp reloads the definitions, which another member may have changed.
 func (s *Server) stepUp(ctx context.Context) error {
 	s.registry.changes.Lock()
 	defer s.registry.changes.Unlock()
-	return s.load(ctx)
+	return s.load(ctx, true)
 }
 
 // eachDocument calls f for all documents of a collection.

@@ -66,22 +66,3 @@ func (s *Server) setRule(ctx context.Context, c *container) error {
 	})
 	return err
 }
-
-// followExpiry adds expired items to the log, if there is one.
-func (s *Server) followExpiry(c *container) {
-	if c.log == nil {
-		c.collection.OnExpiry(nil)
-		return
-	}
-	c.collection.OnExpiry(func(ctx context.Context, u *catalog.Unit, item bson.Doc) error {
-		if err := c.ensure(ctx, s.registry); err != nil {
-			return err
-		}
-		id := item.Lookup("_id").Doc()
-		number := c.writes.Take(1)
-		u.OnEnd(func() { c.writes.Done(number) })
-		u.Numbered(c.collection, number, 1)
-		kept := version{op: "delete", key: id.Lookup("p").Doc().Slice(), id: id.Lookup("i").Str(), number: number, old: item, expired: true}
-		return c.keep(ctx, u, kept, s.o.Catalog.Clock.Stamped())
-	})
-}

@@ -23,6 +23,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // WellKnownKey is the key of the vendor's emulator, which its SDKs' tests use.
@@ -32,6 +33,8 @@ const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8
 type Options struct {
 	Catalog *catalog.Catalog
 	Exec    *exec.Executor
+	// Member is the process as a member of a replica set; nil on a standalone.
+	Member *repl.Member
 	// Dispatcher runs the requests.
 	Dispatcher *command.Dispatcher
 	Log        *slog.Logger
@@ -72,7 +75,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	rand.Read(b[:])
 	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
 	s.o.Catalog.OnStepUp(s.stepUp)
-	return s, s.load(ctx)
+	return s, s.load(ctx, o.Member == nil)
 }
 
 // request is a request that is being served.

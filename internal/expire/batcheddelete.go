@@ -285,7 +285,7 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 	v.fetch.Count(stage.Advanced)
 	before := u.KeysDeleted()
 	u.Expires = v.d.Rule
-	if err := u.DeleteExpired(ctx, v.c, record, doc); err != nil {
+	if err := u.Delete(ctx, v.c, record, doc); err != nil {
 		return err
 	}
 	if v.batch.Docs%yieldDocs == yieldDocs-1 {

@@ -71,7 +71,9 @@ func (n *Node) openChangeStream(arg bson.Doc, ns schema.Namespace) (*changeStrea
 	if err := s.place(); err != nil {
 		return nil, err
 	}
-	s.follower = n.Dispatcher.Member.Follow(s.mark)
+	if s.follower, err = n.Dispatcher.Member.Follow(s.mark); err != nil {
+		return nil, err
+	}
 	return s, nil
 }
 
@@ -102,6 +104,9 @@ func (s *changeStream) place() (err error) {
 
 var errHistoryLost = mongoerr.New(mongoerr.ChangeStreamHistoryLost,
 	"Resume of change stream was not possible, as the resume point may no longer be in the oplog.")
+
+var errUnlisted = mongoerr.New(mongoerr.ChangeStreamHistoryLost,
+	"Documents have expired that were not listed one by one, as oplogListsExpired is off: the change stream cannot tell of them, nor go on.")
 
 // currentDocument returns the current version of a document that an operation changed; nil
 // if there is none, or its collection was dropped.
@@ -212,6 +217,10 @@ func (s *changeStream) next(ctx context.Context) (bson.Doc, error) {
 			return nil, errNotFound(s.behind)
 		}
 		return nil, nil
+	}
+	if s.maker.Unlisted(op) {
+		s.n.Dispatcher.Member.LostStream()
+		return nil, errUnlisted
 	}
 	kind := s.maker.Kind(op)
 	if s.behind != nil {

@@ -93,6 +93,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	m := &Member{o: o, clock: NewClock(o.Wall, DefaultMaxDrift), opened: o.Wall()}
 	m.changed.c = make(chan struct{})
 	m.streams.opened = make(chan struct{}, 1)
+	m.streams.max.Store(DefaultMaxStreams)
 	m.kept.m = m
 	m.kept.SetHistory(DefaultHistory)
 	m.o.Catalog.Committer, m.o.Catalog.Operations, m.o.Catalog.Oplog = m, true, oplogView{m}
@@ -103,7 +104,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	o.Network.Health, o.Network.Changed = m.Health, m.tell
 	m.net = NewNetwork(o.Network)
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
-		m.replica.changed, m.replica.truncates = m.wake, m.warn
+		m.replica.changed, m.replica.truncates, m.replica.nears = m.wake, m.lose, m.warn
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
 			err = invalidConfig("The data in %s belong to the replica set %s, but the member was started for %s", o.Dir, c.Set, o.Set)
 		}

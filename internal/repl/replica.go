@@ -37,6 +37,7 @@ type Replica struct {
 	failed error // of a round within a call; its goroutine's
 	state  atomic.Pointer[State]
 	window atomic.Pointer[Window]
+	retain atomic.Int64 // a time.Duration; see Member.Retain
 	// trimmed is the tick at which the log was last too large; the goroutine's.
 	trimmed uint64
 	// sending is how many snapshots are on their way to others; the goroutine's.
@@ -47,6 +48,10 @@ type Replica struct {
 	changed func()
 	// truncates is called before the log is truncated up to a position; nil for none.
 	truncates func(upTo Position)
+	// nears is called from time to time with the position up to which the log is truncated
+	// next; nil for none. foreseen is the tick at which it was; the goroutine's.
+	nears    func(upTo Position)
+	foreseen uint64
 }
 
 // State is the state of a member after its last round. Immutable.

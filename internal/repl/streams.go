@@ -2,16 +2,20 @@ package repl
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // Streams are the change streams of a member. As long as there are some, an idle set
 // writes a noop each second, so that their marks move and a resume finds its place.
 type Streams struct {
+	// max is how many may be open.
+	max    atomic.Int64
 	mu     sync.Mutex
 	open   map[*Stream]struct{}
 	recent []*Stream // that were closed, the oldest first
@@ -24,9 +28,13 @@ type Stream struct {
 	of     *Streams
 	at     atomic.Uint64 // the time up to which it was read
 	closed time.Time
+	warned bool // that it is about to lose its place; guarded by of.mu
 }
 
 const (
+	// DefaultMaxStreams is how many change streams may be open unless SetMaxStreams says
+	// otherwise. Each that waits is woken by each write.
+	DefaultMaxStreams = 10_000
 	// recentStreams is how long, after a stream was closed, its position counts: its
 	// reader may resume it.
 	recentStreams = 10 * time.Minute
@@ -36,13 +44,20 @@ const (
 	followTick = time.Second
 )
 
-// Follow notes a stream whose reader has read up to a time.
-func (m *Member) Follow(at uint64) *Stream {
+// SetMaxStreams bounds how many streams may be open. Those that are stay open.
+func (m *Member) SetMaxStreams(n int64) { m.streams.max.Store(n) }
+
+// Follow notes a stream whose reader has read up to a time. Errors: 146 if too many are
+// open.
+func (m *Member) Follow(at uint64) (*Stream, error) {
 	s := &m.streams
 	f := &Stream{of: s}
 	f.at.Store(at)
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if n := len(s.open); int64(n) >= s.max.Load() {
+		return nil, mongoerr.New(mongoerr.ExceededMemoryLimit, "%d change streams are open, and maxOpenChangeStreams allows no more", n)
+	}
 	if s.open == nil {
 		s.open = map[*Stream]struct{}{}
 	}
@@ -51,7 +66,7 @@ func (m *Member) Follow(at uint64) *Stream {
 	case s.opened <- struct{}{}:
 	default:
 	}
-	return f
+	return f, nil
 }
 
 // Read notes how far the stream was read.
@@ -85,43 +100,84 @@ func (m *Member) LostStream() {
 	m.streams.mu.Unlock()
 }
 
+// StreamStats say how change streams are doing. Times are cluster times.
+type StreamStats struct {
+	Open, Lost int64
+	// OldestPosition is the least position of an open stream, 0 for none; Behind how many
+	// seconds that is behind what was applied, and Left how many before it is lost: behind
+	// the oldest entry of the log.
+	OldestPosition, OldestResumable uint64
+	Behind, Left                    int64
+}
+
+// StreamStats returns how the member's change streams are doing.
+func (m *Member) StreamStats() StreamStats {
+	s := &m.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := StreamStats{Open: int64(len(s.open)), Lost: s.lost, OldestResumable: uint64(m.replica.State().Base.Time)}
+	for f := range s.open {
+		if at := f.at.Load(); st.OldestPosition == 0 || at < st.OldestPosition {
+			st.OldestPosition = at
+		}
+	}
+	if at := st.OldestPosition; at != 0 {
+		st.Behind = max(0, int64(uint64(m.Applied().Time)>>32)-int64(at>>32))
+		st.Left = max(0, int64(at>>32)-int64(st.OldestResumable>>32))
+	}
+	return st
+}
+
 // AppendStreams writes serverStatus().metrics.changeStreams: how many streams are open,
 // the oldest of their positions, how far that is behind, and how many were lost.
 func (m *Member) AppendStreams(b *bson.Builder) {
-	s := &m.streams
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	oldest := uint64(0)
-	for f := range s.open {
-		if at := f.at.Load(); oldest == 0 || at < oldest {
-			oldest = at
-		}
-	}
-	b.Int64("open", int64(len(s.open))).Int64("lost", s.lost).Timestamp("oldestResumable", uint64(m.replica.State().Base.Time))
-	if oldest != 0 {
-		b.Timestamp("oldestPosition", oldest).Int64("behindSecs", max(0, int64(uint64(m.Applied().Time)>>32)-int64(oldest>>32)))
+	st := m.StreamStats()
+	b.Int64("open", st.Open).Int64("lost", st.Lost).Timestamp("oldestResumable", st.OldestResumable)
+	if st.OldestPosition != 0 {
+		b.Timestamp("oldestPosition", st.OldestPosition).Int64("behindSecs", st.Behind)
 	}
 }
 
-// warn logs that streams lose their place because the log is truncated up to a position.
-func (m *Member) warn(upTo Position) {
-	s := &m.streams
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	open, recent := 0, 0
+// behindLocked returns the streams, open and closed lately, whose position is before another one.
+func (s *Streams) behindLocked(upTo Position) (open, recent []*Stream) {
 	for f := range s.open {
 		if f.at.Load() < uint64(upTo.Time) {
-			open++
+			open = append(open, f)
 		}
 	}
 	s.forgetLocked()
 	for _, f := range s.recent {
 		if f.at.Load() < uint64(upTo.Time) {
-			recent++
+			recent = append(recent, f)
 		}
 	}
-	if open+recent > 0 {
-		m.o.Log.Warn("replication: the log is truncated past the position of change streams, which cannot be resumed (286): raise oplogSizeMB or oplogMinRetentionHours", "open", open, "closedLately", recent)
+	return open, recent
+}
+
+// warn logs that streams are about to lose their place, once of each: the log is truncated
+// up to a position next.
+func (m *Member) warn(upTo Position) {
+	s := &m.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	open, recent := s.behindLocked(upTo)
+	warned := func(f *Stream) bool {
+		was := f.warned
+		f.warned = true
+		return was
+	}
+	if open, recent = slices.DeleteFunc(open, warned), slices.DeleteFunc(recent, warned); len(open)+len(recent) > 0 {
+		m.o.Log.Warn("replication: change streams are about to lose their place in the log, and cannot be resumed then (286): raise oplogSizeMB or oplogMinRetentionHours, or read them faster", "open", len(open), "closedLately", len(recent))
+	}
+}
+
+// lose logs that streams lose their place because the log is truncated up to a position.
+func (m *Member) lose(upTo Position) {
+	s := &m.streams
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if open, recent := s.behindLocked(upTo); len(open)+len(recent) > 0 {
+		m.o.Log.Warn("replication: the log is truncated past the position of change streams, which cannot be resumed (286): raise oplogSizeMB or oplogMinRetentionHours", "open", len(open), "closedLately", len(recent))
 	}
 }
 

@@ -45,23 +45,29 @@ const trimTicks = electionTicks
 // SetWindow sets how much of the log is kept.
 func (m *Replica) SetWindow(w Window) { m.window.Store(&w) }
 
+// Retain makes the member keep entries at least as long as d, in addition to its window:
+// somebody else than the set needs them.
+func (m *Member) Retain(d time.Duration) { m.replica.retain.Store(int64(d)) }
+
 // trim truncates the log where it has grown beyond its window, and never past what is
 // applied durably (invariant kept-log). A member that lacks truncated entries gets a
 // snapshot.
 func (m *Replica) trim() error {
 	w := m.window.Load()
-	if w == nil || m.store.Bytes() <= w.Bytes+w.Bytes/trimShare || m.g.ticks-m.trimmed < trimTicks {
+	if w == nil {
+		return nil
+	}
+	if err := m.foresee(w); err != nil {
+		return err
+	}
+	if m.store.Bytes() <= w.Bytes+w.Bytes/trimShare || m.g.ticks-m.trimmed < trimTicks {
 		return nil
 	}
 	m.trimmed = m.g.ticks
 	if m.sending > 0 && m.store.engine.Spare(int64(w.Bytes)) {
 		return nil // who receives a snapshot will need what has been written since
 	}
-	since := Timestamp(1<<64 - 1)
-	if w.Retention > 0 {
-		since = Timestamp(max(0, m.g.Clock.wall().Add(-w.Retention).Unix())) << 32
-	}
-	index, err := m.store.Excess(w.Bytes, since)
+	index, err := m.store.Excess(w.Bytes, m.keptSince(w, 0))
 	if err != nil || index <= m.store.Base().Index {
 		return err
 	}
@@ -73,6 +79,42 @@ func (m *Replica) trim() error {
 		m.truncates(upTo)
 	}
 	return m.g.Truncate(index)
+}
+
+// keptSince returns since when all entries stay, when some time has passed.
+func (m *Replica) keptSince(w *Window, ahead time.Duration) Timestamp {
+	retention := max(w.Retention, time.Duration(m.retain.Load()))
+	if retention == 0 {
+		return Timestamp(1<<64 - 1)
+	}
+	return Timestamp(max(0, m.g.Clock.wall().Add(ahead-retention).Unix())) << 32
+}
+
+const (
+	// nearShare is the share of a window in which the entries lie that are told of as those
+	// that go next.
+	nearShare = 8
+	// nearTicks is how many ticks lie between two looks at them.
+	nearTicks = electionTicks
+)
+
+// foresee tells which entries go next, if the log is about to be truncated: those that
+// would go if it had grown by a nearShare, and were that much older.
+func (m *Replica) foresee(w *Window) error {
+	bytes := w.Bytes - w.Bytes/nearShare
+	if m.nears == nil || m.store.Bytes() <= bytes || m.g.ticks-m.foreseen < nearTicks {
+		return nil
+	}
+	m.foreseen = m.g.ticks
+	index, err := m.store.Excess(bytes, m.keptSince(w, w.Retention/nearShare))
+	if err != nil || index <= m.store.Base().Index {
+		return err
+	}
+	upTo, err := position(m.store, index)
+	if err == nil {
+		m.nears(upTo)
+	}
+	return err
 }
 
 // The window that SetWindow has stored, in the database that each member has of its own:

@@ -59,6 +59,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member) })
 	registerHistory(d.Params, data.member)
 	registerSyncRate(d.Params, data.member)
+	registerStreams(d.Params, data.member)
 	registerClockDrift(d.Params, data.member)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
@@ -71,7 +72,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		d.Cursors.CloseAll()
 		return ttl.Start
 	}
-	endpoint, err := s.cosmosComponents(cat, x, d)
+	endpoint, err := s.cosmosComponents(data, x, d)
 	if err != nil {
 		return nil, errors.Join(err, data.close())
 	}

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
@@ -43,7 +42,7 @@ type cosmosEndpoint struct {
 }
 
 // cosmosComponents returns the endpoint's components, none if it is off.
-func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *command.Dispatcher) ([]Component, error) {
+func (s *Server) cosmosComponents(data *data, x *exec.Executor, d *command.Dispatcher) ([]Component, error) {
 	o := s.Options.Cosmos
 	if !o.Enabled {
 		return nil, nil
@@ -57,7 +56,7 @@ func (s *Server) cosmosComponents(cat *catalog.Catalog, x *exec.Executor, d *com
 		}
 	}
 	server, err := cosmos.New(s.life, cosmos.Options{
-		Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
+		Catalog: data.catalog, Exec: x, Member: data.member, Dispatcher: d, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
 		Consistency: o.Consistency, CrossPartition: o.CrossPartition,
 	})
 	if err != nil {

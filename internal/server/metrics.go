@@ -1,6 +1,8 @@
 package server
 
 import (
+	"math"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mayflydb/mayfly/internal/catalog/pending"
@@ -21,7 +23,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 	m := &d.Metrics
 	var set []prometheus.Collector
 	if data.member != nil {
-		set = append(set, newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...))
+		set = append(set, newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
 	}
 	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
@@ -51,6 +53,18 @@ var oplogGauges = []gauge[*repl.State]{
 	{"oplog_bytes", "Bytes of the replica set's log that this member keeps.", false, func(s **repl.State) float64 { return float64((*s).LogBytes) }},
 	{"oplog_oldest_seconds", "Since when the oplog has everything, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Base.Time.Seconds()) }},
 	{"oplog_newest_seconds", "Up to when this member has applied the log, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Applied.Time.Seconds()) }},
+}
+
+var streamGauges = []gauge[repl.StreamStats]{
+	{"change_streams_open", "Open change streams.", false, func(s *repl.StreamStats) float64 { return float64(s.Open) }},
+	{"change_streams_lost_total", "Change streams that could not go on, as the log no longer had their place.", true, func(s *repl.StreamStats) float64 { return float64(s.Lost) }},
+	{"change_streams_behind_seconds", "How far the open change stream that was read least is behind what was applied.", false, func(s *repl.StreamStats) float64 { return float64(s.Behind) }},
+	{"change_streams_left_seconds", "How far its place is from the oldest entry of the log; infinite where nothing was truncated.", false, func(s *repl.StreamStats) float64 {
+		if s.OldestResumable == 0 || s.OldestPosition == 0 {
+			return math.Inf(1) // nothing was truncated, or nobody follows
+		}
+		return float64(s.Left)
+	}},
 }
 
 // storageMetrics reads the metrics of the current store, which a snapshot may replace.

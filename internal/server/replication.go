@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -106,6 +107,9 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	if s.Options.Cosmos.Enabled {
+		d.member.Retain(cosmos.MaxRetention) // until the endpoint has read what it needs
+	}
 	d.catalog, d.writable, d.close = d.member.Catalog(), d.member.Writable, d.member.Stop
 	return nil
 }
@@ -142,6 +146,17 @@ func registerHistory(p *command.Params, m *repl.Member) {
 	seconds = p.Int(command.IntSpec{Name: "minSnapshotHistoryWindowInSeconds", Default: int64(repl.DefaultHistory / time.Second), HasMin: true, OnChange: func() {
 		if m != nil {
 			m.KeptStates().SetHistory(time.Duration(seconds.Load()) * time.Second)
+		}
+	}})
+}
+
+// registerStreams registers how many change streams may be open on a member. mongod has no
+// such bound.
+func registerStreams(p *command.Params, m *repl.Member) {
+	var most *command.IntParam
+	most = p.Int(command.IntSpec{Name: "maxOpenChangeStreams", Default: repl.DefaultMaxStreams, HasMin: true, OnChange: func() {
+		if m != nil {
+			m.SetMaxStreams(most.Load())
 		}
 	}})
 }
