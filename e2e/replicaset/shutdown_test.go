@@ -2,11 +2,15 @@ package replicaset
 
 import (
 	"context"
+	"errors"
 	"syscall"
 	"testing"
 	"time"
 
+	own "github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
@@ -62,8 +66,9 @@ func TestShutdownOfPrimary(t *testing.T) {
 	insert()
 
 	// One that can take over is waited for.
+	const some = 20
 	asked := make(chan error, 1)
-	go func() { asked <- w.shutDown(p, bson.E{Key: "timeoutSecs", Value: long}) }()
+	go func() { asked <- w.shutDown(p, bson.E{Key: "timeoutSecs", Value: some}) }()
 	select {
 	case err := <-asked:
 		t.Fatalf("it does not wait: %v", err)
@@ -114,4 +119,61 @@ func TestShutdownOfPrimary(t *testing.T) {
 		w.healthy()
 	}
 	holds(t, docs, 5)
+}
+
+// The clients of a secondary that shuts down go on for timeoutSecs: hello tells them to go
+// elsewhere, and all else is answered. Once they have gone, it stops; and it stops when the
+// time is over, whoever is there.
+func TestShutdownOfSecondary(t *testing.T) {
+	w := start(t)
+	p := w.primary(-1)
+	s := (p + 1) % 3
+	for _, c := range []struct {
+		secs int
+		goes bool
+	}{{600, true}, {1, false}} {
+		conn, err := client.Connect(t.Context(), client.Options{Address: host(w.members[s])})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		asks := func(command string) (own.Doc, error) {
+			return conn.Run(t.Context(), "app", own.MustParse(command))
+		}
+		const find = `{"find":"docs","$readPreference":{"mode":"nearest"}}`
+		if _, err := asks(find); err != nil {
+			t.Fatal(err)
+		}
+		begun := time.Now()
+		asked := make(chan error, 1)
+		go func() { asked <- w.shutDown(s, bson.E{Key: "timeoutSecs", Value: c.secs}) }()
+		until(t, "hello to tell", func() error {
+			_, err := asks(`{"hello":1}`)
+			var e *mongoerr.Error
+			if !errors.As(err, &e) || e.Code != mongoerr.ShutdownInProgress {
+				return errors.Join(errors.New("it does not"), err)
+			}
+			if left := own.Doc(e.Extra).Lookup("remainingQuiesceTimeMillis"); !left.IsNumber() || own.ClampToInt64(left) > int64(c.secs)*1000 {
+				t.Errorf("hello says %s", own.Doc(e.Extra))
+			}
+			return nil
+		})
+		if c.goes {
+			if _, err := asks(find); err != nil {
+				t.Errorf("a client of a member that stops: %v", err)
+			}
+			if err := conn.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if code := w.members[s].Wait(); code != config.ExitClean {
+			t.Fatalf("exit code %d", code)
+		}
+		if took := time.Since(begun); !c.goes && took < time.Second {
+			t.Errorf("it has waited for %v", took)
+		}
+		<-asked
+		w.members[s].Run()
+		w.healthy()
+	}
 }

@@ -51,7 +51,8 @@ func init() {
 		"dropConnections": clusterNeeds(auth.DropConnections), "rotateCertificates": clusterNeeds(auth.RotateCertificates),
 		"setFeatureCompatibilityVersion": clusterNeeds(auth.SetFeatureCompatibilityVersion), "shardingState": clusterNeeds(auth.ShardingState),
 		"getClusterParameter": clusterNeeds(auth.GetClusterParameter), "setClusterParameter": clusterNeeds(auth.SetClusterParameter),
-		"getDefaultRWConcern": clusterNeeds(auth.GetDefaultRWConcern), "setDefaultRWConcern": clusterNeeds(auth.SetDefaultRWConcern),
+		"setUserWriteBlockMode": clusterNeeds(auth.SetUserWriteBlockMode),
+		"getDefaultRWConcern":   clusterNeeds(auth.GetDefaultRWConcern), "setDefaultRWConcern": clusterNeeds(auth.SetDefaultRWConcern),
 		"autoCompact": clusterNeeds(auth.Compact), "configureFailPoint": clusterNeeds(auth.Internal), "features": anyone,
 		"whatsmyuri": anyone, "listCommands": anyone,
 

@@ -102,7 +102,7 @@ func roleMissing(r auth.RoleName) error {
 // accountCommand declares a command that changes users or roles.
 func accountCommand(name, help string, fields *command.Fields, run command.Handler) *command.Command {
 	return &command.Command{
-		Name: name, Flags: command.Writes | command.TakesWriteConcern | command.Redacted, Fields: fields, Help: help, Run: run,
+		Name: name, Flags: command.Writes | command.ChecksBlock | command.TakesWriteConcern | command.Redacted, Fields: fields, Help: help, Run: run,
 	}
 }
 

@@ -28,6 +28,22 @@ func (c *Catalog) Kept(ns schema.Namespace, id bson.Value) (bson.Doc, error) {
 	return bson.Doc(data).Clone(), nil
 }
 
+// Unkeep removes the document with an _id from such a collection, if it is there.
+func (c *Catalog) Unkeep(ctx context.Context, ns schema.Namespace, id bson.Value) error {
+	coll := c.Lookup(ns)
+	if coll == nil {
+		return nil
+	}
+	key := coll.AppendIDKey(nil, id)
+	return c.Run(ctx, storage.Journaled, func(u *Unit) error {
+		old, err := u.LockRecord(ctx, coll, key)
+		if err != nil || old == nil {
+			return err
+		}
+		return u.Delete(ctx, coll, key, old)
+	})
+}
+
 // Keep makes doc the document with its _id in such a collection, which it creates where
 // there is none.
 func (c *Catalog) Keep(ctx context.Context, ns schema.Namespace, doc bson.Doc) error {

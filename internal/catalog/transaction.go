@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"iter"
 	"slices"
 	"sync"
 
@@ -144,6 +145,17 @@ func (t *Transaction) Draft() *Unit { return t.draft }
 
 // LeaveGates ends a statement: the transaction keeps its locks.
 func (t *Transaction) LeaveGates() { t.draft.leaveGates() }
+
+// Databases are those that the transaction has written to, some more than once.
+func (t *Transaction) Databases() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := range t.writes {
+			if !yield(t.writes[i].coll.Namespace.DB) {
+				return
+			}
+		}
+	}
+}
 
 // Create creates a collection with options, nil for none, in a unit of its own. Error 112
 // where one of that name has come since the transaction began.

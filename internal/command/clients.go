@@ -40,6 +40,7 @@ type Client struct {
 	current   atomic.Pointer[Op]     // the running operation, or nil
 	namespace atomic.Pointer[string] // of the previous command
 	hellos    atomic.Int64
+	worked    atomic.Bool // it has run more than hello
 	uuid      sync.Once
 	id        [16]byte
 }

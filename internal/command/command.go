@@ -49,6 +49,9 @@ const (
 	// ChecksDatabase commands define or list what a shard has of a database, whose
 	// version routers send; see Dispatcher.Admit.
 	ChecksDatabase
+	// ChecksBlock commands that write check Op.MayWrite themselves, per statement, or
+	// write nothing that a block of user writes is about; for others the dispatcher does.
+	ChecksBlock
 )
 
 // OpKind says how an operation is counted in opcounters and how currentOp and

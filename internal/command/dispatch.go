@@ -32,7 +32,9 @@ type Dispatcher struct {
 	// Gate is what every command flagged Writes passes, and so do writers inside the
 	// server.
 	Gate Gate
-	Log  *slog.Logger
+	// UserWrites is whether clients may write to their databases.
+	UserWrites UserWrites
+	Log        *slog.Logger
 	// Memory is the budget of all operations, from which large replies are taken;
 	// nil for none.
 	Memory *memory.Budget
@@ -50,7 +52,8 @@ type Dispatcher struct {
 	// Member is this process as a member of a replica set; nil on a standalone.
 	Member *repl.Member
 	// Clock is the cluster time that a router has heard of; nil on other servers.
-	Clock *client.Clock
+	Clock     *client.Clock
+	quiescing quiescing
 	// Background lists operations that no client's command runs, as currentOp shows them.
 	// It is complete before the first command.
 	Background []func() []bson.Doc
@@ -207,6 +210,9 @@ func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, con
 	op.active.ctx = ctx
 	op.SetNS(op.NS)
 	op.Client.current.Store(op)
+	if op.Command.Flags&Quiet == 0 && !op.Client.worked.Load() {
+		op.Client.worked.Store(true)
+	}
 	d.Metrics.begin(op.Command)
 	return ctx, cancel
 }

@@ -145,13 +145,19 @@ func (d *Dispatcher) handleOnce(ctx context.Context, op *Op) error {
 	return d.handle(ctx, op)
 }
 
-// handle runs the handler; a write passes the gate.
+// handle runs the handler; a write passes the gate, and user writes may be blocked.
 func (d *Dispatcher) handle(ctx context.Context, op *Op) error {
 	if op.Command.Flags&Writes != 0 {
-		if err := d.enter(ctx, op); err != nil {
+		pass, err := d.enter(ctx, op)
+		if err != nil {
 			return err
 		}
-		defer d.Gate.Leave()
+		defer pass.Leave()
+		if op.Command.Flags&ChecksBlock == 0 {
+			if err := op.MayWrite(op.DB); err != nil {
+				return err
+			}
+		}
 	}
 	return d.call(ctx, op)
 }
@@ -168,20 +174,25 @@ func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err e
 }
 
 // enter passes op, a write, through the gate, unless this member accepts no writes.
-func (d *Dispatcher) enter(ctx context.Context, op *Op) error {
+func (d *Dispatcher) enter(ctx context.Context, op *Op) (Pass, error) {
 	op.SetWaitingForLock(true)
-	err := d.Enter(ctx, op.DB)
-	op.SetWaitingForLock(false)
-	return err
+	defer op.SetWaitingForLock(false)
+	if op.InTransaction() && !op.Generic.HasStart {
+		if err := d.TakesWrites(); err != nil {
+			return Pass{}, err
+		}
+		return d.Gate.EnterWithin(ctx)
+	}
+	return d.Enter(ctx, op.DB)
 }
 
 // Enter passes the gate for a write to a database, unless this member takes no writes;
-// each Enter that returns nil is followed by a Leave of Gate. Errors: those of
-// TakesWrites, and the cause of ctx's end.
-func (d *Dispatcher) Enter(ctx context.Context, db string) error {
+// Leave of the Pass must follow. Whether user writes are blocked is checked after it.
+// Errors: those of TakesWrites, and the cause of ctx's end.
+func (d *Dispatcher) Enter(ctx context.Context, db string) (Pass, error) {
 	if db != localDB {
 		if err := d.TakesWrites(); err != nil {
-			return err
+			return Pass{}, err
 		}
 	}
 	return d.Gate.Enter(ctx)

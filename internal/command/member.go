@@ -11,13 +11,18 @@ func (d *Dispatcher) AppendTopologyVersion(b *bson.Builder) {
 	b.OpenDoc("topologyVersion").ObjectID("processId", d.ProcessID).Int64("counter", d.TopologyChanges()).Close()
 }
 
-// TopologyChanges counts how often the answer to hello has changed: never on a
-// standalone.
-func (d *Dispatcher) TopologyChanges() int64 {
-	if d.Member == nil {
-		return 0
+// TopologyChanges counts how often the answer to hello has changed: on a standalone only
+// when it quiesces.
+func (d *Dispatcher) TopologyChanges() (n int64) {
+	select {
+	case <-d.Quiesced():
+		n = 1
+	default:
 	}
-	return d.Member.Changes()
+	if d.Member == nil {
+		return n
+	}
+	return n + d.Member.Changes()
 }
 
 // lastWrite is the position of the operation's last entry in the set's log; the zero

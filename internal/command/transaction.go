@@ -261,7 +261,10 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 		return tr.over(op.Generic.TxnNumber)
 	}
 	d.Cursors.killTransaction(se.ID, tr.number)
-	err := tr.t.Commit(ctx, op.WriteConcern.Durability())
+	err := op.mayCommit(tr.t)
+	if err == nil {
+		err = tr.t.Commit(ctx, op.WriteConcern.Durability())
+	}
 	tr.t.Leave()
 	if err != nil {
 		tr.t.AbortAndDrop(context.Background())
@@ -271,6 +274,17 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 	}
 	d.Transactions.committed.Add(1)
 	d.endTransaction(tr, committed)
+	return nil
+}
+
+// mayCommit returns the error for a transaction that has written where user writes have
+// been blocked since: 371.
+func (op *Op) mayCommit(t *catalog.Transaction) error {
+	for db := range t.Databases() {
+		if err := op.MayWrite(db); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

@@ -234,10 +234,14 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 	defer stop(nil)
 	shown := new(bson.Builder).String("createIndexes", now.Namespace.Coll).OpenArray("indexes").Doc("0", spec).Close().Finish()
 	defer d.BeginBackground("CosmosIndexBuild", command.KindCommand, now.Namespace.String(), shown, stop).End()
-	if err := d.Enter(ctx, now.Namespace.DB); err != nil {
+	pass, err := d.Enter(ctx, now.Namespace.DB)
+	if err != nil {
 		return err
 	}
-	defer d.Gate.Leave()
+	defer pass.Leave()
+	if err := d.MayWrite(now.Namespace.DB); err != nil {
+		return err
+	}
 	if _, _, err := s.o.Catalog.CreateIndexes(ctx, c.collection.Namespace, []bson.Doc{spec}); err != nil {
 		return err
 	}

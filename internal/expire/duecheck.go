@@ -35,6 +35,9 @@ func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (
 		if m.o.Dispatcher.TakesWrites() != nil {
 			continue // but documents are hidden here, too
 		}
+		if c := m.o.Catalog.LookupUUID(r.collection); c != nil && m.o.Dispatcher.MayWrite(c.Namespace.DB) != nil {
+			continue
+		}
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
 			return dueCheckInterval, err

@@ -12,7 +12,7 @@ import (
 // next pause, and the work for the end of the lock.
 func TestGatePass(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		p := &gatePass{d: &command.Dispatcher{}}
+		p := &gatePass{d: &command.Dispatcher{}, removesFrom: "app"}
 		if err := p.enter(t.Context()); err != nil {
 			t.Fatal(err)
 		}

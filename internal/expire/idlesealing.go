@@ -42,12 +42,13 @@ func (m *Monitor) sealIdle(ctx context.Context) {
 // foreground.
 func (m *Monitor) sealIdleSources(ctx context.Context, c *catalog.Collection) {
 	for _, key := range m.o.Catalog.IdleSources(c, maxIdleSources) {
-		if err := m.o.Dispatcher.Enter(ctx, ""); err != nil {
+		pass, err := m.o.Dispatcher.Enter(ctx, "")
+		if err != nil {
 			return
 		}
 		begun := time.Now()
-		err := m.o.Catalog.SealIdle(ctx, c, key)
-		m.o.Dispatcher.Gate.Leave()
+		err = m.o.Catalog.SealIdle(ctx, c, key)
+		pass.Leave()
 		if err != nil {
 			if ctx.Err() == nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 				m.o.Log.LogAttrs(ctx, slog.LevelWarn, "Error sealing measurements of a time-series collection", slog.String("c", "INDEX"),

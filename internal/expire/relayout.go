@@ -169,7 +169,7 @@ func (m *Monitor) relayDue(ctx context.Context) {
 	}
 	for _, db := range m.o.Catalog.Databases() {
 		for _, c := range m.o.Catalog.Collections(db) {
-			if ctx.Err() == nil && !c.IsTimeseries() && m.mayRelay(c) && m.relays.due(c) {
+			if ctx.Err() == nil && !c.IsTimeseries() && m.o.Dispatcher.MayWrite(db) == nil && m.mayRelay(c) && m.relays.due(c) {
 				m.tryRelay(ctx, c)
 			}
 		}
@@ -219,7 +219,7 @@ func (m *Monitor) tryRelay(ctx context.Context, c *catalog.Collection) {
 	var run sync.WaitGroup
 	run.Go(func() { err = m.relay(ctx, c) })
 	run.Wait()
-	if err == nil || ctx.Err() != nil || mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.Interrupted) ||
+	if err == nil || ctx.Err() != nil || mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.Interrupted, mongoerr.UserWritesBlocked) ||
 		errors.Is(err, catalog.ErrRelayWaits) || errors.Is(err, catalog.ErrNoPermit) || m.o.Dispatcher.TakesWrites() != nil {
 		return
 	}
@@ -240,7 +240,7 @@ type relayRun struct {
 
 // relay changes the layout of a collection, from where the last attempt ended.
 func (m *Monitor) relay(ctx context.Context, c *catalog.Collection) error {
-	pass, err := m.enter(ctx)
+	pass, err := m.enter(ctx, c.Namespace.DB)
 	if err != nil {
 		return err
 	}

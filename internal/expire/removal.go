@@ -74,7 +74,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	}
 	begun := time.Now()
 	dropped, err := v.by.ranges(work, v, docs < unlimited || limits.MaxBytes > 0)
-	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) && m.o.Dispatcher.TakesWrites() == nil {
+	if err != nil && !isInterrupt(ctx, err) && !errors.Is(err, catalog.ErrNoPermit) && !mongoerr.Is(err, mongoerr.UserWritesBlocked) && m.o.Dispatcher.TakesWrites() == nil {
 		m.logError(ctx, v.c, v.r, err) // the rest can be removed one by one
 		err = nil
 	}

@@ -67,7 +67,7 @@ func (m *Monitor) reportRule(ctx context.Context, c *catalog.Collection, ix *cat
 		name = ""
 	}
 	record := m.Status(c, name)
-	appendState(&b, append(m.kept(r, f, record), dateless(c, in, f)...), f, record)
+	appendState(&b, append(m.kept(c.Namespace.DB, r, f, record), dateless(c, in, f)...), f, record)
 	if c.WindowedBy(in) {
 		b.Int("unswept", c.Unswept())
 	}
@@ -108,7 +108,7 @@ func (m *Monitor) reportSeries(ctx context.Context, c *catalog.Collection) ([]bs
 			return nil, err
 		}
 		record := m.Status(c, r.Name)
-		appendState(&b, m.kept(r.Rule, f, record), f, record)
+		appendState(&b, m.kept(c.Namespace.DB, r.Rule, f, record), f, record)
 		docs = append(docs, b.Finish())
 	}
 	return docs, nil
@@ -165,7 +165,7 @@ func appendRecord(b *bson.Builder, r Record, series bool) {
 
 // kept returns what keeps a rule from removing documents at all; nil for
 // nothing.
-func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why []string) {
+func (m *Monitor) kept(db string, r *schema.Rule, f *forecast.Forecast, record Record) (why []string) {
 	add := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
 	if held := m.held.Load(); held != nil {
 		add("%s", *held)
@@ -175,6 +175,9 @@ func (m *Monitor) kept(r *schema.Rule, f *forecast.Forecast, record Record) (why
 	}
 	if m.o.Dispatcher.Gate.Locks() > 0 {
 		add("writes are locked (fsync)")
+	}
+	if m.o.Dispatcher.MayWrite(db) != nil {
+		add("user writes are blocked (setUserWriteBlockMode)")
 	}
 	if err := m.o.Dispatcher.TakesWrites(); err != nil {
 		add("this member takes no writes: %s", mongoerr.From(err).Message)

@@ -37,6 +37,7 @@ import (
 //	open x               a command that opens a cursor, called x; prints its batch
 //	next x               the next batch of that cursor
 //	clock 1h             the computer's clock jumps
+//	userwrites block     user writes are blocked; "unblock" ends that
 func TestTTL(t *testing.T) {
 	datadriven.Walk(t, "testdata", func(t *testing.T, path string) {
 		synctest.Test(t, func(t *testing.T) {
@@ -194,6 +195,13 @@ func (w *world) step(t *testing.T, c *datadriven.TestData) string {
 		return w.left(c.CmdArgs[0].Key)
 	case "commits":
 		w.takes.Store(int64(duration(t, c.CmdArgs[0].Key)))
+		return ""
+	case "userwrites":
+		if c.CmdArgs[0].Key == "unblock" {
+			w.d.UserWrites.Unblock()
+		} else if err := w.d.BlockUserWrites(w.t.Context(), 0); err != nil {
+			w.t.Fatal(err)
+		}
 		return ""
 	case "clock":
 		w.wall.off.Add(int64(duration(t, c.CmdArgs[0].Key)))

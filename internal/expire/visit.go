@@ -20,7 +20,15 @@ func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
 
 // visitAfter is visit for what is due since an instant.
 func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState) int64) (hit bool, err error) {
-	pass, err := m.enter(ctx)
+	c := m.o.Catalog.LookupUUID(r.collection)
+	if c == nil {
+		return false, nil
+	}
+	pass, err := m.enter(ctx, c.Namespace.DB)
+	if mongoerr.Is(err, mongoerr.UserWritesBlocked) {
+		m.logError(ctx, c, r, err)
+		return false, nil
+	}
 	if err != nil {
 		return false, err
 	}
@@ -29,8 +37,7 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState)
 	if !m.params.Enabled.Load() {
 		return false, nil // since the pass began
 	}
-	c := m.o.Catalog.LookupUUID(r.collection)
-	if c == nil {
+	if c = c.Latest(); c == nil {
 		return false, nil
 	}
 	k := m.states.of(r)

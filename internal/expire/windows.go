@@ -49,7 +49,7 @@ func (m *Monitor) sweep(ctx context.Context, c *catalog.Collection, whatever boo
 	if worth, any := c.SweepDue(); !worth && !(any && whatever) {
 		return
 	}
-	pass, err := m.enter(ctx)
+	pass, err := m.enter(ctx, "")
 	if err != nil {
 		return
 	}

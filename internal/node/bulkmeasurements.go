@@ -18,7 +18,7 @@ func (b *bulk) insertRun(ctx context.Context, i int, list []bulkStatement, order
 	for n < len(list) && n < measurementUnitDocs && list[n].kind == "insert" && list[n].space == space && !b.try.has(i+n) {
 		n++
 	}
-	if n < 2 {
+	if n < 2 || b.op.MayWrite(space.DB) != nil {
 		return 0, false, false, nil
 	}
 	if c := b.n.Catalog.Lookup(namespace(&space.Op)); c == nil || !c.IsTimeseries() || b.n.checkUUID(space.DB, space.Collection, c, space.expected) != nil {

@@ -65,7 +65,7 @@ var (
 func (n *Node) bulkWrite() *command.Command {
 	return &command.Command{
 		Name: "bulkWrite", Fields: bulkWriteFields,
-		Flags: command.AdminOnly | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.AdminOnly | command.ChecksBlock | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "writes to several collections",
 		Run:   n.runBulkWrite,
 	}
@@ -227,6 +227,9 @@ func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
 		return b.again(i, s, &done)
 	}
 	space := &s.space.Op
+	if err := b.op.MayWrite(space.DB); err != nil {
+		return err
+	}
 	if err := b.n.checkUUID(space.DB, space.Collection, b.n.Catalog.Lookup(namespace(space)), s.space.expected); err != nil {
 		return err
 	}

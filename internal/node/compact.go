@@ -21,7 +21,7 @@ var compactFields = command.NewFields("compact",
 // documents and index entries take. (Manual: database command compact.)
 func (n *Node) compact() *command.Command {
 	return &command.Command{
-		Name: "compact", Fields: compactFields, Flags: command.Writes,
+		Name: "compact", Fields: compactFields, Flags: command.Writes | command.ChecksBlock,
 		Help: "compact collection\nwarning: this operation has blocking behaviour and is slow. you can cancel with killOp()",
 		Run:  n.runCompact,
 	}

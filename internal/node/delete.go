@@ -36,7 +36,7 @@ var deleteFields = command.NewFields("delete",
 func (n *Node) delete() *command.Command {
 	return &command.Command{
 		Name: "delete", Kind: command.KindRemove, Fields: deleteFields,
-		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.ChecksBlock | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "delete documents",
 		Run:   n.runDelete,
 	}
@@ -109,6 +109,9 @@ func (n *Node) runDelete(ctx context.Context, op *command.Op) error {
 }
 
 func (n *Node) deleteOne(ctx context.Context, op *command.Op, m *writing, c *catalog.Collection, a *command.Args) (*exec.Written, error) {
+	if err := op.MayWrite(op.DB); err != nil {
+		return nil, err
+	}
 	if err := n.checkExpected(op); err != nil {
 		return nil, err
 	}

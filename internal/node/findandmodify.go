@@ -41,7 +41,7 @@ var findAndModifyFields = command.NewFields("findAndModify",
 func (n *Node) findAndModify() *command.Command {
 	return &command.Command{
 		Name: "findAndModify", Aliases: []string{"findandmodify"}, Fields: findAndModifyFields,
-		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.ChecksBlock | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update or remove one document and return it",
 		Run:   n.runFindAndModify,
 		Extra: n.modified.write,
@@ -83,6 +83,9 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	}
 	try := attempt{x: op.Execution, op: op, first: int32(a.Int("stmtId"))}
 	if before, err := try.modifiedBefore(op); before || err != nil {
+		return err
+	}
+	if err := op.MayWrite(op.DB); err != nil {
 		return err
 	}
 	q, fields, err := n.findAndModifyQuery(op, c, a)

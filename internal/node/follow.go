@@ -10,7 +10,7 @@ import (
 const followEvery = time.Second
 
 // Follow keeps the node's caches of stored documents (users and roles, cluster
-// parameters, default concerns) up to date with what the set's primary writes, until
+// parameters, default concerns, whether user writes are blocked) up to date with what the set's primary writes, until
 // ctx ends. A standalone does not need it: only its own commands change these
 // documents.
 func (n *Node) Follow(ctx context.Context) {
@@ -48,4 +48,5 @@ func (n *Node) refresh(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		n.Log.ErrorContext(ctx, "Cannot read the cluster parameters", "c", "CONTROL", "id", 9000011, "error", err.Error())
 	}
+	n.followBlock(ctx)
 }

@@ -31,7 +31,7 @@ var insertFields = command.NewFields("insert",
 func (n *Node) insert() *command.Command {
 	return &command.Command{
 		Name: "insert", Kind: command.KindInsert, Fields: insertFields,
-		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.ChecksBlock | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "insert documents",
 		Run:   n.runInsert,
 	}
@@ -50,9 +50,13 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 	if err := n.checkExpected(op); err != nil {
 		return refuseAll(op, len(docs), ordered, err)
 	}
-	c, err := n.forWrite(ctx, op, true)
+	blocked := op.MayWrite(op.DB)
+	c, err := n.forWrite(ctx, op, blocked == nil)
 	if err != nil {
 		return err
+	}
+	if c == nil {
+		return refuseAll(op, len(docs), ordered, blocked)
 	}
 	if c.IsTimeseries() {
 		return n.insertMeasurements(ctx, op, c, docs, &try)
@@ -67,6 +71,9 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 		_, before, err := try.executed(i)
 		if before {
 			continue
+		}
+		if err == nil {
+			err = blocked
 		}
 		if err == nil {
 			err = n.insertOne(ctx, w, c, doc, check, now)

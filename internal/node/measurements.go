@@ -54,6 +54,9 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 			continue
 		}
 		if err == nil {
+			err = op.MayWrite(op.DB)
+		}
+		if err == nil {
 			err = b.add(ctx, i, doc, now)
 		}
 		if b.ended {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
@@ -29,7 +30,7 @@ type merging struct {
 	on     [][]string
 	env    *expr.Env // of the pipeline, for let
 	update *update.Update
-	paused func()
+	pass   command.Pass
 	failed error // the first write that failed
 	after  int   // documents since
 	size   int   // of the documents of a batch so far, in bytes
@@ -44,10 +45,11 @@ const maxMergeBatch = 16 << 20
 
 // Merge opens the target of a $merge.
 func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
-	if err := w.op.Dispatcher.Enter(ctx, m.Into.DB); err != nil {
+	pass, err := w.enter(ctx, m.Into.DB)
+	if err != nil {
 		return nil, err
 	}
-	t := &merging{w: w, m: m, ns: schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}, env: r.Env, paused: w.op.Dispatcher.Gate.Leave}
+	t := &merging{w: w, m: m, ns: schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}, env: r.Env, pass: pass}
 	for _, path := range m.On {
 		t.on = append(t.on, strings.Split(path, "."))
 	}
@@ -302,8 +304,6 @@ func (t *merging) Finish(ctx context.Context) error {
 // Close drops what is not committed. What was committed before stays.
 func (t *merging) Close() {
 	t.writer.Abort()
-	if t.paused != nil {
-		t.paused()
-		t.paused = nil
-	}
+	t.pass.Leave()
+	t.pass = command.Pass{}
 }

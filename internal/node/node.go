@@ -45,6 +45,7 @@ type Node struct {
 	quorums    quorums
 	shard      bool                            // see BecomeShard
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
+	block      userWriteBlock
 }
 
 // Register adds the node's commands to r.
@@ -60,6 +61,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.Dispatcher.Profiler.Sink = n.writeProfile
 	n.Dispatcher.DefaultWrite = n.defaultWrite
 	n.startClusterParameters()
+	n.startUserWrites()
 	n.registerDiagnostic(r)
 	n.registerData(r)
 	n.registerSchema(r)
@@ -82,7 +84,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.lockInfo(), n.top(), n.dbHash(), n.Process.CurrentOp(), n.Process.KillOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
 		n.setFeatureCompatibilityVersion(), n.rotateCertificates(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
-		n.autoCompact(), n.setIndexCommitQuorum(), n.compactStructuredEncryptionData(),
+		n.autoCompact(), n.setIndexCommitQuorum(), n.setUserWriteBlockMode(), n.compactStructuredEncryptionData(),
 	)
 	r.Register(n.abortTransaction(), n.commitTransaction())
 	r.Register(n.Process.Commands()...)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
@@ -15,6 +16,7 @@ import (
 // target collection at the end.
 type outing struct {
 	w        *world
+	pass     command.Pass
 	ns, tmp  schema.Namespace
 	c        *catalog.Collection // the temporary one
 	check    checker
@@ -33,10 +35,11 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 	if err := o.Check(); err != nil {
 		return nil, err
 	}
-	if err := w.op.Dispatcher.Enter(ctx, ns.DB); err != nil {
+	pass, err := w.enter(ctx, ns.DB)
+	if err != nil {
 		return nil, err
 	}
-	t := &outing{w: w, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + bson.NewUUID().String()}}
+	t := &outing{w: w, pass: pass, ns: ns, tmp: schema.Namespace{DB: ns.DB, Coll: "tmp.agg_out." + bson.NewUUID().String()}}
 	if err := t.create(ctx, old, o); err != nil {
 		t.Close()
 		return nil, err
@@ -138,7 +141,7 @@ func (t *outing) Close() {
 		t.finished = true
 	}
 	if t.w != nil {
-		t.w.op.Dispatcher.Gate.Leave()
+		t.pass.Leave()
 		t.w = nil
 	}
 }

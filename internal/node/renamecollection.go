@@ -36,6 +36,11 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	}
 	from, to := schema.ParseNamespace(name.Str()), schema.ParseNamespace(op.Args.Str("to"))
 	op.SetNS(from.String())
+	for _, ns := range []schema.Namespace{from, to} {
+		if err := op.MayWrite(ns.DB); err != nil {
+			return err
+		}
+	}
 	if err := n.Catalog.CheckCase(to.DB); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		b := new(bson.Builder)
 		n.Dispatcher.AppendTopologyVersion(b)
 		appendRole(b, m, true)
+		n.Dispatcher.UserWrites.AppendStatus(b)
 		return bson.Document(b.Finish())
 	}})
 	s.Register(command.Section{Name: "oplog", OnDemand: true, Value: func(context.Context, *command.Op) bson.Value {

@@ -46,7 +46,7 @@ var updateFields = command.NewFields("update",
 func (n *Node) update() *command.Command {
 	return &command.Command{
 		Name: "update", Kind: command.KindUpdate, Fields: updateFields,
-		Flags: command.ChecksOwner | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
+		Flags: command.ChecksOwner | command.ChecksBlock | command.Writes | command.TakesWriteConcern | command.Retryable | command.Transaction | command.APIv1,
 		Help:  "update documents",
 		Run:   n.runUpdate,
 		Extra: n.updated.write,
@@ -135,6 +135,9 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 
 // updateOne runs one statement.
 func (n *Node) updateOne(ctx context.Context, op *command.Op, m *writing, a *command.Args) (*exec.Written, error) {
+	if err := op.MayWrite(op.DB); err != nil {
+		return nil, err
+	}
 	if err := n.checkExpected(op); err != nil {
 		return nil, err
 	}

@@ -51,6 +51,20 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 	return nil, mongoerr.New(40324, "Unrecognized pipeline stage name: '%s'", stage)
 }
 
+// enter passes the gate for a stage that writes to a database. Errors: those of
+// Dispatcher.Enter, 371.
+func (w *world) enter(ctx context.Context, db string) (command.Pass, error) {
+	pass, err := w.op.Dispatcher.Enter(ctx, db)
+	if err != nil {
+		return pass, err
+	}
+	if err := w.op.MayWrite(db); err != nil {
+		pass.Leave()
+		return command.Pass{}, err
+	}
+	return pass, nil
+}
+
 // indexStats lists the indexes with how often they were used. (Manual:
 // $indexStats.)
 func (w *world) indexStats(arg bson.Doc) (pipeline.Iterator, error) {

@@ -54,9 +54,12 @@ func PrimaryField(hello bool) string {
 
 // AwaitTopology waits for a change of the topology if op's client asks for that. It
 // returns a topologyVersion that is not newer than the role which the caller reads
-// afterwards.
+// afterwards. Error 91 once the server quiesces.
 func AwaitTopology(ctx context.Context, op *command.Op) (told bson.Value, err error) {
 	if err := awaitTopology(ctx, op); err != nil {
+		return told, err
+	}
+	if err := op.Dispatcher.Stopping(); err != nil {
 		return told, err
 	}
 	var version bson.Builder
@@ -120,6 +123,8 @@ func awaitTopology(ctx context.Context, op *command.Op) error {
 	defer timer.Stop()
 	select {
 	case <-changed:
+		return nil
+	case <-d.Quiesced():
 		return nil
 	case <-timer.C:
 		return nil
