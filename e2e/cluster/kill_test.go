@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -104,12 +105,13 @@ var moveSteps = []moveStep{
 // once, with all that was acknowledged.
 func TestKillInMove(t *testing.T) {
 	const documents = 300
+	text := strings.Repeat("text ", 4000) // a chunk is so large that it is stored as a table
 	c := breakable(t)
 	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
 	coll := c.routers[0].Client().Database("app").Collection("c")
 	var docs []any
 	for i := range documents {
-		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}})
+		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}, {Key: "text", Value: text}})
 	}
 	if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
 		t.Fatal(err)

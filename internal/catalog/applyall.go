@@ -56,8 +56,11 @@ func together(all []Logged) int {
 }
 
 // alone reports whether a note of the effect needs the store as the effect leaves it, or
-// a closed gate.
+// a closed gate, or its records are stored apart.
 func (e *Effect) alone() bool {
+	if id, _ := e.fills(); id != 0 {
+		return true
+	}
 	return slices.ContainsFunc(e.notes, func(n note) bool { return !n.joins() })
 }
 

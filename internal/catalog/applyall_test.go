@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // TestApplyAll applies effects of each kind in runs of up to so many: at the end of each
@@ -50,7 +52,10 @@ func TestApplyAll(t *testing.T) {
 // TestTogether holds which effects share a batch: those before and behind one that needs
 // the store as it leaves it do not.
 func TestTogether(t *testing.T) {
-	plain, alone := &Effect{notes: []note{&cappedNote{}, &executedNote{}}}, &Effect{notes: []note{&windowsNote{}}}
+	c := open(t, storage.NewMemFS())
+	u := c.engine.Begin()
+	defer u.Abort()
+	plain, alone := &Effect{c: c, u: u, notes: []note{&cappedNote{}, &executedNote{}}}, &Effect{c: c, u: u, notes: []note{&windowsNote{}}}
 	all := []Logged{{Effect: plain}, {}, {Effect: plain}, {Effect: alone}, {Effect: alone}, {}, {Effect: plain}}
 	var got []int
 	for rest := all; len(rest) > 0; rest = rest[together(rest):] {

@@ -173,7 +173,7 @@ func (e *Effect) apply(at LogPosition) error {
 	if err := e.show(at); err != nil {
 		return err
 	}
-	if err := e.u.Apply(at.Index); err != nil {
+	if err := e.store(at.Index); err != nil {
 		return err
 	}
 	return e.shown()

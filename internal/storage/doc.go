@@ -34,7 +34,8 @@
 // # Invariants
 //
 //   - prefix: after a crash the store holds a prefix, in commit order, of the
-//     committed units, and every Journaled one.
+//     committed units, and every Journaled one. Of later units with a place in the log
+//     of a group, which are applied again, it may have what was stored apart (apart.go).
 //   - control-true: what the control file says of a file holds for it: it was
 //     synced so far, and a start needs it. A start that finds less refuses.
 //   - wal-closed: a log file that Pebble has closed is durable, so only the

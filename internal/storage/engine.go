@@ -9,12 +9,14 @@ import (
 	"io/fs"
 	"log/slog"
 	"runtime"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -98,6 +100,12 @@ type Engine struct {
 
 	idents  idents
 	applied atomic.Uint64
+
+	fs     vfs.FS                // that Pebble has
+	tables sstable.WriterOptions // of tables that are written here
+	// apart is held while the store has a table of a unit and not yet the rest of it
+	// (ApplyApart), and while a checkpoint is made, which must not have one without the other.
+	apart sync.Mutex
 }
 
 // Open opens the store in opts.Dir, and creates it in an empty directory. Errors: code
@@ -197,11 +205,13 @@ func (e *Engine) open() error {
 	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
 		e.stalled(i.Path, i.Duration)
 	})
-	e.health = health
+	e.fs, e.health = fs, health
 	e.idleCompactor = newIdleCompactor(e)
 	e.cache = pebble.NewCache(e.opts.CacheBytes)
 	po := e.pebbleOptions(fs)
 	po.FormatMajorVersion = f.pebble
+	po.EnsureDefaults()
+	e.tables = po.MakeWriterOptions(len(po.Levels)-1, f.pebble.MaxTableFormat())
 	if e.db, err = pebble.Open(e.opts.Dir, po); err != nil {
 		e.cache.Unref()
 		return errors.Join(e.openError(err), health.Close(), e.control.close())
@@ -268,6 +278,8 @@ func (e *Engine) pebbleOptions(fs vfs.FS) *pebble.Options {
 			DataCorruption:  func(i pebble.DataCorruptionInfo) { e.corrupt(corruptionOf(&i)) },
 		},
 	}
+	// Logs have nothing but batches, also for those who read them (examine.go).
+	o.Experimental.DisableIngestAsFlushable = func() bool { return true }
 	o.Experimental.EnableDeleteOnlyCompactionExcises = func() bool { return true }
 	o.DisableAutomaticCompactions = e.opts.byHand
 	o.TargetFileSizes[0] = targetFileBytes
@@ -345,6 +357,8 @@ func (e *Engine) CheckpointWithout(dir string, id Ident, lower, upper []byte) er
 }
 
 func (e *Engine) checkpoint(dir string, more ...pebble.CheckpointOption) error {
+	e.apart.Lock()
+	defer e.apart.Unlock()
 	if err := e.db.Checkpoint(dir, append(more, pebble.WithFlushedWAL())...); err != nil {
 		return mapError(err)
 	}

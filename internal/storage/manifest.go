@@ -35,6 +35,9 @@ type manifestTable struct {
 	level             int
 	smallest, largest []byte // store's keys
 	exclusive         bool   // largest is above all keys
+	// seq is the sequence number of all keys, 0 where they have more than one: of a table
+	// that was not written by Pebble (apart.go), the keys have none.
+	seq uint64
 }
 
 // manifestState is the sum of the readable edits of a manifest.
@@ -138,8 +141,9 @@ func (d *editDecoder) table(fields bool) (t manifestTable) {
 	}
 	t.smallest, t.largest = smallest[:len(smallest)-trailerBytes], largest[:len(largest)-trailerBytes]
 	t.exclusive = binary.LittleEndian.Uint64(largest[len(largest)-trailerBytes:]) == trailerSentinel
-	d.number()
-	d.number()
+	if seq := d.number(); seq == d.number() {
+		t.seq = seq
+	}
 	for fields && d.b != nil {
 		switch d.number() {
 		case fieldEnd:

@@ -167,7 +167,7 @@ func (s *tableSource) step(run tableRun) (found bool, err error) {
 		return false, s.it.Error()
 	}
 	s.now.key = append(s.now.key[:0], k.K.UserKey...)
-	s.now.seq, s.now.kind = uint64(k.SeqNum()), k.Kind()
+	s.now.seq, s.now.kind = max(uint64(k.SeqNum()), s.part.seq), k.Kind()
 	s.now.value, _, s.now.err = k.Value(s.buf[:0])
 	return true, nil
 }

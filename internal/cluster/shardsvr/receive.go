@@ -2,6 +2,7 @@ package shardsvr
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -360,36 +361,109 @@ func (r *recipient) copy(ctx context.Context) error {
 		for range batches { // until the reader has ended
 		}
 	}()
+	w := writer{r: r}
 	for b := range batches {
-		if b.err != nil {
-			return b.err
+		err := b.err
+		if err == nil {
+			err = w.store(ctx, b)
 		}
-		var ids []bson.Value
-		if b.next.Type != bson.TypeDocument || !b.next.Doc().Has("key") { // a walk by the shard key sends none twice
-			for v := range b.documents.Values() {
-				ids = append(ids, v.Doc().Lookup("_id"))
-			}
-		}
-		if err := r.find(ctx, ids); err != nil {
-			return err
-		}
-		// The last step is on disk, and so is what is before it in the log.
-		err := r.write(ctx, storage.Buffered, func(p *progress) { p.after, p.copied = b.next, b.next.IsMissing() }, func(u *catalog.Unit, p *progress) error {
-			for v := range b.documents.Values() {
-				if err := r.add(ctx, u, v.Doc(), p); err != nil {
-					return err
-				}
-			}
-			return nil
-		})
 		if err != nil {
-			return err
-		}
-		if b.next.IsMissing() { // so the donor has less to seal while it is blocked
-			return r.seal(ctx)
+			return errors.Join(err, w.wait())
 		}
 	}
-	return context.Cause(ctx)
+	if err := w.wait(); err != nil {
+		return err
+	}
+	if !r.at.copied {
+		return context.Cause(ctx)
+	}
+	return r.seal(ctx) // so the donor has less to seal while it is blocked
+}
+
+// writer stores the batches of a copy in their order. While one is committed, the next is
+// evaluated: what both have in common is the progress, which is written at the end of each,
+// when the one before is committed.
+type writer struct {
+	r         *recipient
+	committed chan error // of the batch that is being committed; nil for none
+	next      progress   // with that batch
+}
+
+// wait waits until the last batch is committed.
+func (w *writer) wait() error {
+	if w.committed == nil {
+		return nil
+	}
+	err := <-w.committed
+	w.committed = nil
+	if err == nil {
+		w.r.note(func() { w.r.at = w.next })
+	}
+	return err
+}
+
+// store evaluates a batch, waits for the one before, and begins to commit it.
+func (w *writer) store(ctx context.Context, b batch) error {
+	r := w.r
+	var ids []bson.Value
+	var docs []bson.Doc
+	for v := range b.documents.Values() {
+		docs = append(docs, v.Doc())
+		if r.buckets && !(b.next.Type == bson.TypeDocument && b.next.Doc().Has("key")) { // a walk by the shard key sends none twice
+			ids = append(ids, v.Doc().Lookup("_id"))
+		}
+	}
+	for {
+		u := r.s.cat.Begin()
+		u.Moving = true
+		err := w.evaluate(ctx, u, b, docs, ids)
+		if err == nil {
+			w.committed = make(chan error, 1)
+			// The last step is on disk, and so is what is before it in the log.
+			go func() { w.committed <- u.Commit(ctx, storage.Buffered) }()
+			return nil
+		}
+		u.Abort()
+		if !errors.Is(err, storage.ErrLockBusy) || ctx.Err() != nil {
+			return err
+		}
+		if err := errors.Join(w.wait(), storage.WaitBusy(ctx, err)); err != nil {
+			return err
+		}
+	}
+}
+
+// evaluate writes a batch and the progress into a unit. Documents that are here already are
+// stored once the batch before is committed, which may have brought them.
+func (w *writer) evaluate(ctx context.Context, u *catalog.Unit, b batch, docs []bson.Doc, ids []bson.Value) error {
+	r, here := w.r, docs
+	if !r.buckets {
+		var err error
+		if here, err = u.Import(ctx, r.coll, docs); err != nil {
+			return err
+		}
+	}
+	if err := w.wait(); err != nil {
+		return err
+	}
+	if err := r.find(ctx, ids); err != nil {
+		return err
+	}
+	next := r.at
+	next.after, next.copied = b.next, b.next.IsMissing()
+	for _, doc := range docs {
+		next.documents++
+		next.bytes += int64(len(doc))
+	}
+	for _, doc := range here {
+		next.documents--
+		next.bytes -= int64(len(doc))
+		if err := r.store(ctx, u, doc, &next); err != nil {
+			return err
+		}
+	}
+	w.next = next
+	return r.s.put(ctx, u, receiving, next.doc())
 }
 
 // batch is a part of the range, as the donor sends it: next is where to continue, missing
@@ -440,22 +514,6 @@ func (r *recipient) seal(ctx context.Context) error {
 
 func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
-}
-
-// add inserts a document of the donor, which mostly is not there yet: else as store.
-func (r *recipient) add(ctx context.Context, u *catalog.Unit, doc bson.Doc, p *progress) error {
-	if r.coll.HoldsBuckets() {
-		return r.store(ctx, u, doc, p)
-	}
-	err := u.Insert(ctx, r.coll, doc.Clone())
-	if mongoerr.Is(err, mongoerr.DuplicateKey) {
-		return r.store(ctx, u, doc, p)
-	}
-	if err == nil {
-		p.documents++
-		p.bytes += int64(len(doc))
-	}
-	return err
 }
 
 // store replaces or inserts a document of the donor, by its _id. Errors: 11000 if a document

@@ -1,0 +1,216 @@
+package catalog
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// imported is a document of Import.
+type imported struct {
+	doc    bson.Doc
+	id     []byte // the key string of its _id
+	record RecordKey
+	taken  bool
+}
+
+// importedEntry is an index entry of Import.
+type importedEntry struct {
+	ix         *Index
+	n          int // its place among the collection's indexes
+	key, value []byte
+}
+
+// Import adds documents that come from another shard, as Insert does one after the other,
+// and returns those whose _id is taken, which it has not added: taken by a document that is
+// here, or by an earlier one of docs. Of a collection that lies by its shard key it looks for
+// all _ids in one walk over their index, and writes records and entries in the order of
+// their keyspaces. Errors: those of Insert, but for 11000; after one, the unit must be aborted.
+func (u *Unit) Import(ctx context.Context, c *Collection, docs []bson.Doc) (taken []bson.Doc, err error) {
+	if c, err = u.enter(ctx, c); err != nil || len(docs) == 0 {
+		return nil, err
+	}
+	if !c.liesByShardKey() || c.hiding != nil || c.stamps {
+		return u.importEach(ctx, c, docs)
+	}
+	u.e.keeps = true
+	all, err := u.placeImported(c, docs)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.lookImported(ctx, c, all); err != nil {
+		return nil, err
+	}
+	entries := make([]importedEntry, 0, len(all)*len(c.indexes))
+	size := int64(0)
+	for i := range all {
+		d := &all[i]
+		if d.taken {
+			taken = append(taken, d.doc)
+			continue
+		}
+		if entries, err = u.entriesOfImported(c, d, entries); err != nil {
+			return nil, err
+		}
+		write := u.u.Count()
+		if err := u.u.Set(c.Ident, d.record, d.doc); err != nil {
+			return nil, err
+		}
+		if u.e.ops.on {
+			u.e.ops.add(OpInsert, u.placeOps(c), d.doc, write)
+		}
+		size += int64(len(d.doc))
+	}
+	if err := u.writeImported(c, entries); err != nil {
+		return nil, err
+	}
+	added := len(all) - len(taken)
+	u.docs += added
+	u.u.Add(c.live.counter, sumDocs, int64(added))
+	u.u.Add(c.live.counter, sumBytes, size)
+	return taken, nil
+}
+
+// importEach is Import of a collection that does not lie by its shard key.
+func (u *Unit) importEach(ctx context.Context, c *Collection, docs []bson.Doc) (taken []bson.Doc, err error) {
+	for _, d := range docs {
+		err := u.Insert(ctx, c, d)
+		if mongoerr.Is(err, mongoerr.DuplicateKey) {
+			taken = append(taken, d)
+		} else if err != nil {
+			return nil, err
+		}
+	}
+	return taken, nil
+}
+
+// placeImported makes the record keys of documents.
+func (u *Unit) placeImported(c *Collection, docs []bson.Doc) ([]imported, error) {
+	all := make([]imported, len(docs))
+	var room []byte
+	for i, d := range docs {
+		from := len(room)
+		room = c.appendID(room, d.Lookup("_id"))
+		id := room[from:]
+		at := len(room)
+		room = c.layout.Append(room, layout.Place{Doc: d, ID: id, Low: c.live.lowWater.Load()})
+		all[i] = imported{doc: d, id: room[from:at:at], record: room[at:len(room):len(room)]}
+	}
+	return all, nil
+}
+
+// lookImported locks the _ids of documents, and marks those that are taken.
+func (u *Unit) lookImported(ctx context.Context, c *Collection, all []imported) error {
+	u.locks = u.locks[:0]
+	byID := make([]*imported, len(all))
+	for i := range all {
+		byID[i] = &all[i]
+		u.locks = append(u.locks, storage.LockKey{Class: storage.LockRecord, ID: c.Ident, Key: all[i].id})
+	}
+	fresh, err := u.u.LockAll(ctx, u.locks)
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(byID, func(a, b *imported) int { return bytes.Compare(a.id, b.id) })
+	it, err := u.reader(fresh).NewIter(c.indexes[0].Ident, byID[0].id, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	more := it.First()
+	for i, d := range byID {
+		if i > 0 && bytes.Equal(d.id, byID[i-1].id) {
+			d.taken = true
+			continue
+		}
+		if more && bytes.Compare(it.Key(), d.id) < 0 {
+			more = it.SeekGE(d.id)
+		}
+		d.taken = more && bytes.Equal(it.Key(), d.id)
+	}
+	return it.Err()
+}
+
+// entriesOfImported appends the entries of a document.
+func (u *Unit) entriesOfImported(c *Collection, d *imported, entries []importedEntry) ([]importedEntry, error) {
+	u.record, u.keyRoom = append(u.record[:0], d.record...), 0
+	for i, ix := range c.indexes {
+		if !ix.holds(u.record) {
+			if err := u.checkPlace(c, ix, d.doc, slot(&u.fresh, i)); err != nil {
+				return nil, err
+			}
+			continue
+		}
+		keys, err := u.newKeys(c, ix, d.doc, slot(&u.fresh, i))
+		if err != nil {
+			return nil, err
+		}
+		for _, k := range keys {
+			u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, u.record)
+			both := append(append(make([]byte, 0, len(u.entry)+len(u.value)), u.entry...), u.value...)
+			entries = append(entries, importedEntry{ix, i, both[:len(u.entry):len(u.entry)], both[len(u.entry):]})
+		}
+	}
+	return entries, nil
+}
+
+// writeImported writes entries, which it sorts.
+func (u *Unit) writeImported(c *Collection, entries []importedEntry) error {
+	slices.SortFunc(entries, func(a, b importedEntry) int {
+		return cmp.Or(cmp.Compare(a.n, b.n), bytes.Compare(a.key, b.key))
+	})
+	watch := c.live.watch.Load()
+	for i := range entries {
+		e := &entries[i]
+		watch.note(e.ix, e.key)
+		if err := u.u.Set(e.ix.Ident, e.key, e.value); err != nil {
+			return err
+		}
+	}
+	u.added += int64(len(entries))
+	return nil
+}
+
+// store makes an effect's writes visible, at an index of the log of a group. Records in a range
+// that the collection receives, which it hides, may be there before the rest.
+func (e *Effect) store(at uint64) error {
+	if id, into := e.fills(); at > 0 && id != 0 {
+		return e.u.ApplyApart(at, id, into.From, into.To)
+	}
+	return e.u.Apply(at)
+}
+
+// fills returns where an effect may store records apart: a keyspace, and a range of it; 0 for
+// nowhere.
+func (e *Effect) fills() (id storage.Ident, into layout.KeyRange) {
+	if e.u.Size() < storage.ApartMin {
+		return 0, into
+	}
+	for one := range e.u.Counted {
+		if l := e.c.liveOf(one); l != nil && id == 0 {
+			id, into = l.receives()
+		}
+	}
+	return id, into
+}
+
+// receives returns the keyspace of the records, and the range of them that is being received
+// from another shard; 0 for none.
+func (l *live) receives() (id storage.Ident, r layout.KeyRange) {
+	c := l.current.Load()
+	if c == nil || c.sharding == nil {
+		return 0, r
+	}
+	for _, h := range c.sharding.Hidden {
+		if r, ok := c.Chunk(h.ShardRange); ok && h.Receiving {
+			return c.Ident, r
+		}
+	}
+	return 0, r
+}
