@@ -10,6 +10,8 @@ import (
 	"github.com/cockroachdb/pebble/v2/objstorage/objstorageprovider"
 	"github.com/cockroachdb/pebble/v2/sstable"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflydb/mayfly/internal/invariant"
 )
 
 // Writes that fill a range which nobody reads yet need not go through the journal and a
@@ -29,9 +31,12 @@ const (
 // ApplyApart is Apply of a unit that has a place in the log of a group, where its writes of
 // records in a range may be seen before the others, and without them: many of them are stored
 // as a table. A crash between the two leaves the table alone, and Applied as it was: then the
-// unit, and all behind it, are applied again.
-// REQUIRES: as Apply. at is not 0. Nothing reads the range.
+// unit, and all behind it, are applied again. Nobody must see the range.
+// REQUIRES: the unit is sealed, and has a place.
 func (u *Unit) ApplyApart(at uint64, id Ident, lower, upper []byte) error {
+	if err := invariant.Require(u.sealed && at > 0, "storage: what is applied apart is sealed and has a place in a log"); err != nil {
+		return err
+	}
 	e := u.e
 	repr := u.batch.Repr()
 	r := runOf(repr, id, lower, upper)
