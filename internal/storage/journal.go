@@ -11,21 +11,25 @@ import (
 // DefaultJournalInterval is MongoDB's storage.journal.commitIntervalMs.
 const DefaultJournalInterval = 100 * time.Millisecond
 
-// journal makes the newest log file durable: an interval after it became
-// dirty, or at once when a commit waits; all commits that wait when a sync
+// journal makes the newest log file durable: an interval after it became dirty at the
+// latest, or at once when a commit waits; all commits that wait when a sync
 // begins share it. It owns one goroutine, from start to stop.
 type journal struct {
 	interval atomic.Int64 // nanoseconds
 	stall    stallWatch
 	fatal    func(error)
 
+	syncing sync.Mutex // held by who syncs
+
 	mu    sync.Mutex
 	file  *walFile   // the newest open log, or nil
 	round *syncRound // what the next sync will release, or nil
 	err   error      // the first failed sync; nothing is durable after it
 
-	dirtied chan struct{} // the file became dirty
+	armed   atomic.Bool   // a sync will come within the interval
+	dirtied chan struct{} // the file became dirty while none would
 	wanted  chan struct{} // a commit waits
+	broken  chan error    // of a sync that a caller of wait did, the first that failed
 	stopc   chan struct{}
 	done    chan struct{}
 
@@ -45,6 +49,7 @@ func newJournal(interval time.Duration, fatal func(error)) *journal {
 		fatal:   fatal,
 		dirtied: make(chan struct{}, 1),
 		wanted:  make(chan struct{}, 1),
+		broken:  make(chan error, 1),
 		stopc:   make(chan struct{}),
 		done:    make(chan struct{}),
 	}
@@ -71,7 +76,13 @@ func (j *journal) closed(f *walFile, err error) {
 	j.mu.Unlock()
 }
 
-func (j *journal) markDirty() { signal(j.dirtied) }
+// markDirty is called when the file became dirty. Where a sync is due within the interval
+// anyway, nobody is woken.
+func (j *journal) markDirty() {
+	if !j.armed.Swap(true) {
+		signal(j.dirtied)
+	}
+}
 
 func signal(c chan struct{}) {
 	select {
@@ -90,9 +101,12 @@ func (j *journal) run() {
 		case <-j.dirtied:
 			timer.Reset(time.Duration(j.interval.Load()))
 		case <-timer.C:
+			j.armed.Store(false)
 			j.sync()
 		case <-j.wanted:
 			j.sync()
+		case err := <-j.broken:
+			j.fail(err)
 		case <-j.stopc:
 			j.sync()
 			return
@@ -105,8 +119,25 @@ func (j *journal) stop() {
 	<-j.done
 }
 
-// sync makes the file durable and releases the round that waited before it.
+// sync is syncLocked for the goroutine.
 func (j *journal) sync() {
+	j.syncing.Lock()
+	err := j.syncLocked()
+	j.syncing.Unlock()
+	j.fail(err)
+}
+
+// fail ends the process after a sync that failed: the kernel may have dropped the pages,
+// so what is on disk is unknown, and a later sync that succeeds proves nothing.
+func (j *journal) fail(err error) {
+	if err != nil {
+		j.fatal(errors.Join(errors.New("sync of the write-ahead log failed"), err))
+	}
+}
+
+// syncLocked makes the file durable and releases the round that waited before it. The
+// caller holds syncing. Errors: that of the sync.
+func (j *journal) syncLocked() error {
 	j.mu.Lock()
 	f, r := j.file, j.round
 	j.round = nil
@@ -129,11 +160,7 @@ func (j *journal) sync() {
 		close(r.done)
 	}
 	j.mu.Unlock()
-	if err != nil {
-		// After a failed sync the kernel may have dropped the pages: what is on
-		// disk is unknown, and a later sync that succeeds proves nothing.
-		j.fatal(errors.Join(errors.New("sync of the write-ahead log failed"), err))
-	}
+	return err
 }
 
 // wait returns when all that was committed before the call is durable.
@@ -155,7 +182,20 @@ func (j *journal) wait(ctx context.Context) error {
 	r := j.round
 	j.mu.Unlock()
 	j.waited.Add(1)
-	signal(j.wanted)
+	if ctx.Done() == nil && j.syncing.TryLock() {
+		// Nobody syncs, and the caller has no need to leave early: it syncs itself, which
+		// saves two switches between goroutines.
+		err := j.syncLocked()
+		j.syncing.Unlock()
+		if err != nil {
+			select {
+			case j.broken <- err:
+			default:
+			}
+		}
+	} else {
+		signal(j.wanted)
+	}
 	select {
 	case <-r.done:
 		return r.err
