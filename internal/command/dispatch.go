@@ -172,6 +172,11 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	if err = op.Generic.apiParameters(op.Command); err != nil {
 		return err
 	}
+	if op.InTransaction() && op.Command.Flags&Transaction == 0 { // whatever else is wrong with it
+		if err = op.transaction(); err != nil {
+			return err
+		}
+	}
 	if op.Command.Flags&AdminOnly != 0 && op.DB != "admin" {
 		return mongoerr.New(mongoerr.Unauthorized, "%s may only be run against the admin database.", op.Command.Name)
 	}

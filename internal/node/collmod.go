@@ -72,6 +72,9 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 	if n.bucketsOf(ns) != nil {
 		return mongoerr.New(mongoerr.InvalidNamespace, "collMod on a time-series collection's underlying buckets collection is not supported.")
 	}
+	if ns.IsOplog() && (op.Args.Has("cappedSize") || op.Args.Has("cappedMax")) {
+		return mongoerr.New(mongoerr.InvalidOptions, "Cannot resize the oplog using this command. Use the 'replSetResizeOplog' command instead.")
+	}
 	changed, err := n.Catalog.Modify(ctx, ns, m.decide)
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		err = mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist")

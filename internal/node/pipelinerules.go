@@ -20,7 +20,7 @@ var (
 	// writingStages end a pipeline by writing its documents.
 	writingStages = []string{"$out", "$merge"}
 	// notInTransactions are the stages that a transaction refuses.
-	notInTransactions = []string{"$out", "$merge", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$planCacheStats", "$changeStream"}
+	notInTransactions = []string{"$out", "$merge", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$planCacheStats", "$changeStream", "$unionWith"}
 )
 
 // eachStage calls f with the name and the specification of every stage of a

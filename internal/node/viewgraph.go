@@ -35,6 +35,9 @@ func (n *Node) checkView(op *command.Op, ns schema.Namespace, o *schema.Options)
 		}
 	}
 	if err := checkViewPipeline(o.Pipeline, "", 0); err != nil {
+		if n.Dispatcher.Member != nil && mongoerr.Is(err, errNoStreams.Code) {
+			err = mongoerr.New(mongoerr.OptionNotSupportedOnView, "$changeStream cannot be used in the definition of a view")
+		}
 		return err
 	}
 	w := viewWalk{n: n, root: ns, collation: collationOf(o), path: []string{ns.String()}}
@@ -222,6 +225,9 @@ func checkSubPipelines(stage string, d bson.Doc, depth int) error {
 	return nil
 }
 
+// errNoStreams is the error of a standalone for a change stream.
+var errNoStreams = mongoerr.New(mongoerr.Code(40573), "The $changeStream stage is only supported on replica sets")
+
 func checkViewStage(name, inside string) error {
 	switch name {
 	case "$out", "$merge":
@@ -237,7 +243,7 @@ func checkViewStage(name, inside string) error {
 	case "$currentOp", "$listSessions", "$listLocalSessions", "$documents":
 		return mongoerr.New(mongoerr.InvalidNamespace, "%s is not valid in the definition of a view", name)
 	case "$changeStream":
-		return mongoerr.New(mongoerr.Code(40573), "The $changeStream stage is only supported on replica sets")
+		return errNoStreams
 	}
 	if !viewStages[name] {
 		return mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
