@@ -25,6 +25,18 @@ func (d *Dispatcher) TopologyChanges() (n int64) {
 	return n + d.Member.Changes()
 }
 
+// ClusterTime is $$CLUSTER_TIME for the expressions of op: the time of the set when it is
+// first asked for, or since the last NextClusterTime; 0 on a server that is no member.
+func (op *Op) ClusterTime() uint64 {
+	if m := op.Dispatcher.Member; m != nil && op.clusterTime == 0 {
+		op.clusterTime = uint64(m.Clock().Now())
+	}
+	return op.clusterTime
+}
+
+// NextClusterTime has the next statement of op ask for the time again.
+func (op *Op) NextClusterTime() { op.clusterTime = 0 }
+
 // lastWrite is the position of the operation's last entry in the set's log; the zero
 // Position if there is none.
 func (op *Op) lastWrite() repl.Position { return op.opTime.Last() }

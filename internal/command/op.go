@@ -92,12 +92,13 @@ type Op struct {
 	// OperationTime is the highest that shards have answered a router's operation.
 	OperationTime client.Clock
 
-	intent   Intent // nil for a command
-	active   activity
-	injected *failure        // by the fail point
-	opTime   repl.OpTime     // of its last write in a set
-	unmet    *mongoerr.Error // why the write concern was not met
-	answer   *reply          // the owner of Reply's builder; nil if the Op has none of its own
+	intent      Intent // nil for a command
+	active      activity
+	injected    *failure        // by the fail point
+	opTime      repl.OpTime     // of its last write in a set
+	clusterTime uint64          // see ClusterTime
+	unmet       *mongoerr.Error // why the write concern was not met
+	answer      *reply          // the owner of Reply's builder; nil if the Op has none of its own
 }
 
 // Ending tells work without a context whether its operation should end. The zero Ending

@@ -227,6 +227,7 @@ func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
 		return b.again(i, s, &done)
 	}
 	space := &s.space.Op
+	b.op.NextClusterTime()
 	if err := b.op.MayWrite(space.DB); err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (n *Node) countQuery(op *command.Op, a *command.Args) (*query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.env.Now = 0 // $$NOW has no value in a count
+	q.env.Now, q.env.ClusterTime = 0, 0 // $$NOW and $$CLUSTER_TIME have no value in a count
 	q.Hint, q.Skip = a.Value("hint"), a.Int64("skip")
 	q.Limit, err = CountLimit(a.Value("limit"))
 	return q, err

@@ -44,7 +44,7 @@ func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
 	if err != nil {
 		return nil, err
 	}
-	q.env.Now = 0 // $$NOW has no value in a distinct
+	q.env.Now, q.env.ClusterTime = 0, 0 // $$NOW and $$CLUSTER_TIME have no value in a distinct
 	q.Hint = a.Value("hint")
 	return q, nil
 }

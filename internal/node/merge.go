@@ -86,7 +86,7 @@ func (q *query) javascript() *javascript.Session {
 
 // parse parses the update of the mode with those variables, and the command's.
 func (t *merging) parse(vars []string) (*update.Update, error) {
-	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...), JavaScript: t.w.query.javascript()}
+	opts := &expr.Options{Collator: t.w.query.Collator, Vars: append(t.w.query.vars(), vars...), JavaScript: t.w.query.javascript(), ClusterTime: t.w.n.Dispatcher.Member != nil}
 	return update.Parse(t.m.Update(), &update.Options{Expr: opts, Match: &match.Options{Collator: t.w.query.Collator, Expr: opts}, Collator: t.w.query.Collator})
 }
 

@@ -77,6 +77,7 @@ func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection
 			s.collation, s.collator = parsed.Spec, parsed.Collator
 		}
 	}
+	s.env.ClusterTime, s.expr.ClusterTime = op.ClusterTime(), n.Dispatcher.Member != nil
 	s.env.Collator = s.collator
 	s.expr.Collator = s.collator
 	s.expr.Op = &m.ending
