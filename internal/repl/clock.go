@@ -44,6 +44,13 @@ func (c *Clock) take(n int) Timestamp {
 	return c.last
 }
 
+// reached reports whether the next time will be above t.
+func (c *Clock) reached(t Timestamp) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(c.last, Timestamp(max(0, c.wall().Unix()))<<32) >= t
+}
+
 // Now returns the latest time that was observed or assigned.
 func (c *Clock) Now() Timestamp {
 	c.mu.Lock()
