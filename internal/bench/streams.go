@@ -44,7 +44,7 @@ func (b *bench) streams(ctx context.Context) error {
 			return startSetOfOne(ctx, filepath.Join(b.dir, streamsRow, "one"), &b.o, monitored...)
 		}},
 		{"a set of three", func() (*replicaSet, error) {
-			return startReplicaSet(ctx, filepath.Join(b.dir, streamsRow, "three"), &b.o, monitored...)
+			return startReplicaSet(ctx, b.dir, &b.o, monitored...)
 		}},
 	} {
 		s, err := set.start()

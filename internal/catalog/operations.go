@@ -600,6 +600,7 @@ func (t *change) recordBuild(coll *Collection, name string, b *build) {
 // recordModification records commands for the options and indexes that have
 // changed.
 func (t *change) recordModification(was, is *Collection) {
+	before := t.e.ops.count
 	options := func() *bson.Builder {
 		b := new(bson.Builder).OpenDoc("collectionOptions").Binary("uuid", uuidSubtype, was.UUID[:])
 		return b.Fields(was.Options).Close()
@@ -617,6 +618,9 @@ func (t *change) recordModification(was, is *Collection) {
 			old.Value(name, was.indexes[i].Spec.Lookup(name))
 		}
 		t.commandOver(is, "collMod", old.Close().Finish(), func(b *bson.Builder) { b.OpenDoc("index").String("name", ix.Name).Fields(spec).Close() })
+	}
+	if t.e.ops.count == before { // a command that changes nothing is told, too
+		t.commandOver(is, "collMod", options().Finish(), nil)
 	}
 }
 

@@ -27,8 +27,13 @@ type Maker struct {
 	Wants func(kind string, op *catalog.Operation, of int) bool
 
 	b, key, id bson.Builder
-	room       []byte // of the last event
+	// The memory of the last event, of its token as a document, of the last document key,
+	// and of the last identifier before it was encoded.
+	room, token, keyRoom, idRoom []byte
 }
+
+// TokenDoc is the token of the last event as a document, valid until the next one.
+func (m *Maker) TokenDoc() bson.Doc { return m.token }
 
 // At is an operation, and its place.
 type At struct {
@@ -116,7 +121,7 @@ func (m *Maker) Invalidates(kind string) bool {
 
 // Token returns the token of an event.
 func (m *Maker) Token(kind string, at At) Token {
-	m.id.Reset(nil).String("operationType", kind)
+	m.id.Reset(m.idRoom[:0]).String("operationType", kind)
 	if at.Kind == catalog.OpCommand {
 		if description := m.description(at.Operation); description != nil {
 			m.id.Doc("operationDescription", description)
@@ -124,7 +129,8 @@ func (m *Maker) Token(kind string, at At) Token {
 	} else {
 		m.id.Doc("documentKey", m.documentKey(at))
 	}
-	id := keystring.Append(nil, bson.Document(m.id.Finish()), false, nil)
+	m.idRoom = m.id.Finish()
+	id := keystring.Append(nil, bson.Document(m.idRoom), false, nil)
 	return Token{Time: at.Time, Event: true, Op: at.Op, UUID: at.UUID, Identifier: id, Fragment: -1}
 }
 
@@ -134,7 +140,8 @@ func (m *Maker) documentKey(at At) bson.Doc {
 	if at.Kind == catalog.OpExpired {
 		id = at.IDs[at.Of]
 	}
-	return m.key.Reset(nil).Value("_id", id).Finish()
+	m.keyRoom = m.key.Reset(m.keyRoom[:0]).Value("_id", id).Finish()
+	return m.keyRoom
 }
 
 // description returns the operationDescription of a command; nil if it has none.
@@ -177,8 +184,8 @@ func namespace(b *bson.Builder, name string, ns schema.Namespace) *bson.Builder 
 
 // head writes the beginning of an event.
 func (m *Maker) head(t *Token, kind string, at At) *bson.Builder {
-	b := m.b.Reset(m.room[:0])
-	t.Doc(b, "_id")
+	m.token = t.AppendDoc(m.token[:0])
+	b := m.b.Reset(m.room[:0]).Doc("_id", m.token)
 	b.String("operationType", kind).Timestamp("clusterTime", at.Time)
 	if m.Options.Expanded && at.UUID != (catalog.UUID{}) && kind != "invalidate" {
 		b.Binary("collectionUUID", 4, at.UUID[:])

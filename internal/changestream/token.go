@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"math"
-	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -89,10 +88,26 @@ func (t *Token) Append(dst []byte) []byte {
 	return append(dst, tagEnd)
 }
 
+// AppendDoc appends the token as a document.
+func (t *Token) AppendDoc(dst []byte) []byte {
+	const digits, head = "0123456789ABCDEF", "\x02_data\x00"
+	var room [128]byte
+	raw := t.Append(room[:0])
+	from := len(dst)
+	dst = append(append(dst, 0, 0, 0, 0), head...)
+	dst = binary.LittleEndian.AppendUint32(dst, uint32(2*len(raw)+1))
+	for _, c := range raw {
+		dst = append(dst, digits[c>>4], digits[c&15])
+	}
+	dst = append(dst, 0, 0)
+	binary.LittleEndian.PutUint32(dst[from:], uint32(len(dst)-from))
+	return dst
+}
+
 // Doc writes the token as a document's value.
 func (t *Token) Doc(b *bson.Builder, name string) {
-	var room [128]byte
-	b.OpenDoc(name).String("_data", strings.ToUpper(hex.EncodeToString(t.Append(room[:0])))).Close()
+	var room [256]byte
+	b.Doc(name, t.AppendDoc(room[:0]))
 }
 
 // Same reports whether two tokens are of the same operation.

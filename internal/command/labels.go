@@ -38,17 +38,15 @@ var mayResume = map[mongoerr.Code]bool{
 	mongoerr.RetryChangeStream: true, mongoerr.FailedToSatisfyReadPreference: true,
 }
 
-// streams reports whether the operation opens a change stream, or reads one.
+// streams reports whether the operation opens a change stream, or reads one. A getMore
+// that fails before it has its cursor reads none, as on mongod.
 func (op *Op) streams() bool {
 	if op.Command == nil {
 		return false
 	}
 	body := op.Body
 	if op.Command.Kind == KindGetMore {
-		_, id := body.First()
-		if body = op.Dispatcher.Cursors.opener(bson.ClampToInt64(id)); body == nil {
-			body = op.Stats.OriginatingCommand
-		}
+		body = op.Stats.OriginatingCommand
 	}
 	list := body.Lookup("pipeline")
 	if list.Type != bson.TypeArray {
@@ -60,16 +58,6 @@ func (op *Op) streams() bool {
 	}
 	name, _ := first.Doc().First()
 	return name == "$changeStream"
-}
-
-// opener returns the command that opened a cursor; nil if there is no such cursor.
-func (cs *Cursors) opener(id int64) bson.Doc {
-	cs.mu.Lock()
-	defer cs.mu.Unlock()
-	if c := cs.mu.open[id]; c != nil {
-		return c.command
-	}
-	return nil
 }
 
 // stateChanges has the errors that tell a driver that a member's role has changed: they

@@ -328,7 +328,7 @@ func (c *streamCursor) Next(ctx context.Context) (bson.Doc, error) {
 		return nil, nil
 	}
 	id := d.Lookup("_id")
-	want := tokenOf(&c.s.token)
+	want := c.s.maker.TokenDoc()
 	if id.Type != bson.TypeDocument || string(id.Data) != string(want) {
 		return nil, mongoerr.New(mongoerr.ChangeStreamFatalError,
 			"Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying the _id field of an event makes it impossible to resume the stream from that point. Only transformations that retain the unmodified _id field are allowed. Expected: {_id: %s} but found: {_id: %s}", want, id)
