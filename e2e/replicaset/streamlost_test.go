@@ -221,6 +221,9 @@ func TestStreamRefusals(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	if _, err := db.Collection("other").InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
 	event := r.events[0].Lookup("_id").Document()
 	data, err := hex.DecodeString(event.Lookup("_data").StringValue())
 	if err != nil {

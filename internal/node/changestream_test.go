@@ -18,6 +18,7 @@ type watcher struct {
 	id    int64
 	token bson.Doc
 	reply bson.Doc
+	each  func(d bson.Doc) // event; nil for nothing
 }
 
 // watch opens a stream; target is a collection in quotes, or 1.
@@ -67,6 +68,9 @@ func (w *watcher) events(n int) string {
 		}
 		for _, d := range docs {
 			all = append(all, short(d))
+			if w.each != nil {
+				w.each(d)
+			}
 		}
 		if w.id == 0 {
 			break
@@ -110,6 +114,12 @@ func TestChangeStream(t *testing.T) {
 	s.run("a", "d", `{"delete":"c","deletes":[{"q":{"_id":1},"limit":1}]}`)
 	s.run("a", "d", `{"drop":"c"}`)
 	const rest = "update:1 replace:1 delete:1 drop invalidate"
+	var dropped bson.Doc
+	w.each = func(d bson.Doc) {
+		if d.Lookup("operationType").Str() == "drop" {
+			dropped = d.Lookup("_id").Doc().Clone()
+		}
+	}
 	if got := w.events(5); got != rest || w.id != 0 {
 		t.Errorf("%s, cursor %d", got, w.id)
 	}
@@ -122,6 +132,7 @@ func TestChangeStream(t *testing.T) {
 		{"behind the first mark", resume("resumeAfter", opened), "insert:1 " + rest, 6},
 		{"behind the insert", resume("resumeAfter", afterInsert), rest, 5},
 		{"behind the invalidate", resume("startAfter", invalidate), "insert:2", 1},
+		{"behind the drop", resume("resumeAfter", dropped), "invalidate", 1},
 	} {
 		w := s.watch("a", "d", `"c"`, c.options, ``)
 		docs, _ := batch(t, w.reply)
@@ -133,6 +144,7 @@ func TestChangeStream(t *testing.T) {
 			t.Errorf("%s: %s", c.what, got)
 		}
 	}
+	s.run("a", "d", `{"insert":"other","documents":[{"_id":1}]}`)
 	for _, c := range []struct {
 		what, target, options, rest string
 		code                        int32

@@ -64,6 +64,9 @@ func StrictPipeline(list []bson.Value) error {
 		if slices.Contains(unstableStages, name) {
 			return mongoerr.New(mongoerr.APIStrictError, "stage %s is not allowed with 'apiStrict: true' in API Version 1", name)
 		}
+		if name == "$changeStream" && spec.Type == bson.TypeDocument && spec.Doc().Has("showExpandedEvents") {
+			return mongoerr.New(mongoerr.APIStrictError, "BSON field '$changeStream.showExpandedEvents' is not allowed with apiStrict:true.")
+		}
 		if name != "$collStats" || spec.Type != bson.TypeDocument {
 			return nil
 		}

@@ -150,7 +150,7 @@ func (m *Member) FeedFrom(t uint64) (index uint64, err error) {
 }
 
 // base returns the position of the last entry that was truncated from the log in the
-// state that is walked. Its time is 0 as long as none was.
+// state that is walked. Its time is 0 as long as none was since the set was founded.
 func (w *oplogWalk) base() (Position, error) {
 	v, closer, err := w.snapshot.Get(storage.IdentRaft, groupKey(w.group, keyBase))
 	if errors.Is(err, storage.ErrNotFound) {
@@ -161,6 +161,9 @@ func (w *oplogWalk) base() (Position, error) {
 	}
 	defer closer.Close()
 	base, _, ok := cutPosition(v)
+	if base.Index <= founded.Index {
+		base.Time = 0
+	}
 	if !ok {
 		return base, fmt.Errorf("%w: base of the log is %x", storage.ErrCorruption, v)
 	}

@@ -89,8 +89,38 @@ func CheckID(v bson.Value) error {
 	return nil
 }
 
+// afterReference iterates over the fields behind those of a DBRef at the document's beginning,
+// {$ref: string, $id, $db: string}, of which $db may be absent. Errors: 52 for part of one.
+func afterReference(d bson.Doc) (*bson.Iter, error) {
+	bad := func(format string, args ...any) (*bson.Iter, error) {
+		return nil, mongoerr.New(mongoerr.DollarPrefixedFieldName, "_id fields may not contain '$'-prefixed fields: "+format, args...)
+	}
+	it := d.Iter()
+	if !it.Next() || it.Key != "$ref" {
+		return d.Iter(), nil
+	}
+	if it.Value.Type != bson.TypeString {
+		return bad("The DBRef $ref field must be a String, not a %s", it.Value.Type)
+	}
+	if !it.Next() || it.Key != "$id" {
+		return bad("Found $ref field without a $id after it, which is invalid.")
+	}
+	rest := *it
+	if it.Next() && it.Key == "$db" {
+		if it.Value.Type != bson.TypeString {
+			return bad("The DBRef $db field must be a String, not a %s", it.Value.Type)
+		}
+		rest = *it
+	}
+	return &rest, nil
+}
+
 func checkIDDocument(d bson.Doc) error {
-	for it := d.Iter(); it.Next(); {
+	rest, err := afterReference(d)
+	if err != nil {
+		return err
+	}
+	for it := rest; it.Next(); {
 		if strings.HasPrefix(it.Key, "$") {
 			return mongoerr.New(mongoerr.DollarPrefixedFieldName,
 				"_id fields may not contain '$'-prefixed fields: %s is not valid for storage.", it.Key)
