@@ -108,24 +108,25 @@ func (u *Unit) placeImported(c *Collection, docs []bson.Doc) ([]imported, error)
 // lookImported locks the _ids of documents, and marks those that are taken.
 func (u *Unit) lookImported(ctx context.Context, c *Collection, all []imported) error {
 	u.locks = u.locks[:0]
-	byID := make([]*imported, len(all))
+	byID := make([]int32, len(all)) // numbers, as sorting does not have to tell the collector of them
 	for i := range all {
-		byID[i] = &all[i]
+		byID[i] = int32(i)
 		u.locks = append(u.locks, storage.LockKey{Class: storage.LockRecord, ID: c.Ident, Key: all[i].id})
 	}
 	fresh, err := u.u.LockAll(ctx, u.locks)
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(byID, func(a, b *imported) int { return bytes.Compare(a.id, b.id) })
-	it, err := u.reader(fresh).NewIter(c.indexes[0].Ident, byID[0].id, nil)
+	slices.SortFunc(byID, func(a, b int32) int { return cmp.Or(bytes.Compare(all[a].id, all[b].id), cmp.Compare(a, b)) })
+	it, err := u.reader(fresh).NewIter(c.indexes[0].Ident, all[byID[0]].id, nil)
 	if err != nil {
 		return err
 	}
 	defer it.Close()
 	more := it.First()
-	for i, d := range byID {
-		if i > 0 && bytes.Equal(d.id, byID[i-1].id) {
+	for i, n := range byID {
+		d := &all[n]
+		if i > 0 && bytes.Equal(d.id, all[byID[i-1]].id) {
 			d.taken = true
 			continue
 		}
@@ -160,13 +161,17 @@ func (u *Unit) entriesOfImported(c *Collection, d *imported, entries []importedE
 	return entries, nil
 }
 
-// writeImported writes entries, which it sorts.
+// writeImported writes entries in the order of their keyspaces.
 func (u *Unit) writeImported(c *Collection, entries []importedEntry) error {
-	slices.SortFunc(entries, func(a, b importedEntry) int {
-		return cmp.Or(cmp.Compare(a.n, b.n), bytes.Compare(a.key, b.key))
+	order := make([]int32, len(entries))
+	for i := range order {
+		order[i] = int32(i)
+	}
+	slices.SortFunc(order, func(a, b int32) int {
+		return cmp.Or(cmp.Compare(entries[a].n, entries[b].n), bytes.Compare(entries[a].key, entries[b].key))
 	})
 	watch := c.live.watch.Load()
-	for i := range entries {
+	for _, i := range order {
 		e := &entries[i]
 		watch.note(e.ix, e.key)
 		if err := u.u.Set(e.ix.Ident, e.key, e.value); err != nil {
