@@ -201,7 +201,13 @@ test('change feed: a partition, from now, from a time, from a continuation', asy
   }
   const read = async (from, maxItemCount = 100) => container.items.getChangeFeedIterator({ changeFeedStartFrom: from, maxItemCount }).readNext();
   assert.equal((await read(ChangeFeedStartFrom.Beginning('odd'))).result.length, 6);
-  assert.equal((await read(ChangeFeedStartFrom.Time(new Date(Date.now() - 3600e3)))).result.length, 12);
+  // A page is of one partition key range.
+  const all = container.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Time(new Date(Date.now() - 3600e3)) });
+  let seen = 0;
+  for (let page = await all.readNext(); page.statusCode === 200; page = await all.readNext()) {
+    seen += page.result.length;
+  }
+  assert.equal(seen, 12);
   const now = container.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Now() });
   assert.equal((await now.readNext()).statusCode, 304);
   await container.items.create({ id: 'late', pk: 'odd' });
@@ -210,7 +216,9 @@ test('change feed: a partition, from now, from a time, from a continuation', asy
   assert.equal((await read(ChangeFeedStartFrom.Continuation(late.continuationToken))).statusCode, 304);
 });
 
-test('change feed: all versions and deletes, with what time to live removes', async () => {
+const onCluster = process.env.COSMOS_CLUSTER && 'not on a cluster';
+
+test('change feed: all versions and deletes, with what time to live removes', { skip: onCluster }, async () => {
   const { container } = await database.containers.create({
     id: 'versions', partitionKey: '/pk', defaultTtl: 2, changeFeedPolicy: new ChangeFeedPolicy(ChangeFeedRetentionTimeSpan.fromMinutes(5)),
   });

@@ -30,6 +30,17 @@ func (s *Numbering) Restart(last int64) {
 	s.last, s.out, s.following, s.ahead = max(s.last, last), nil, false, nil
 }
 
+// Skip makes last the greatest number handed out, unless it is greater already, on a member
+// that hands them out from now on at the latest. Numbers that are out stay so.
+func (s *Numbering) Skip(last int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.last = max(s.last, last)
+	if s.following {
+		s.out, s.following, s.ahead = nil, false, nil
+	}
+}
+
 // Take hands out n numbers and returns the first.
 func (s *Numbering) Take(n int) int64 {
 	s.mu.Lock()

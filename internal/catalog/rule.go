@@ -90,9 +90,10 @@ func (u *Unit) SetTime(second int64) { u.second = second }
 
 // Stamp returns a document with the time of the unit's writes, where the
 // collection has a rule that counts from the last write. Insert and Update do
-// that themselves; Stamp is for callers that need to know what they will store.
+// that themselves; Stamp is for callers that need to know what they will store. A document
+// that comes from another shard is not written: it keeps its time.
 func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
-	if !c.stamps {
+	if !c.stamps || u.Moving {
 		return doc
 	}
 	if u.second == 0 {

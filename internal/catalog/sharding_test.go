@@ -166,3 +166,43 @@ func TestShardKeyChange(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedKeepsItsTime: a document that comes from another shard keeps the time of its last
+// write, from which its time to live counts; one that is written gets the time of the write.
+func TestMovedKeepsItsTime(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	coll, err := c.Create(t.Context(), ns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	rule := parse(t, `{"v": 2, "key": {"_ts": 1}, "name": "ttl", "expireAfterSeconds": 60, "since": 0, "storageEngine": {"mayfly": {"expiry": {"by": "lastWrite"}}}}`)
+	if _, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{rule}); err != nil {
+		t.Fatal(err)
+	}
+	coll = coll.Latest()
+	for id, moving := range []bool{false, true} {
+		err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+			u.Moving = moving
+			u.SetTime(500)
+			return u.Insert(t.Context(), coll, new(bson.Builder).Int32("_id", int32(id)).Int64("_ts", 7).Finish())
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, doc, closer, err := coll.FindID(nil, c.Engine(), bson.Int32(int32(id)))
+		if err != nil || doc == nil {
+			t.Fatal(err, doc)
+		}
+		want := int64(500)
+		if moving {
+			want = 7
+		}
+		if got := doc.Lookup("_ts").Int64(); got != want {
+			t.Errorf("moving %v: _ts is %d, want %d", moving, got, want)
+		}
+		if err := closer.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -197,6 +197,9 @@ func (l *loader) role() {
 	if o.Role != "" && l.options.Replication.Set == "" {
 		l.fail("sharding.clusterRole", "needs replication.replSetName")
 	}
+	if l.options.Sharding.Role != "" && l.options.Cosmos.Enabled {
+		l.fail("cosmos.enabled", "a member of a cluster answers through routers: start them with --cosmos")
+	}
 	if _, given := l.explicit["net.port"]; !given && o.Role != "" {
 		l.options.Net.Port = map[string]int{ShardServer: shardPort, ConfigServer: configPort}[o.Role]
 	}

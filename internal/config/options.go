@@ -133,6 +133,7 @@ type Cosmos struct {
 	ComputePort       int // 0 is off
 	BindIP            []string
 	TLS               string // "on" or "off"
+	TLSDirectory      string // of the certificate; "" is one in the data directory
 	Key               string // base64; "" is the emulator's
 	KeyFile           string // where Key was read from, or ""
 	AllowWellKnownKey bool   // let the emulator's key in from elsewhere

@@ -15,7 +15,6 @@ var notOfRouter = []exclusion{
 	{"sharding.configsvr", "a router is neither a config server nor a shard"},
 	{"sharding.shardsvr", "a router is neither a config server nor a shard"},
 	{"storage.", "a router has no data"},
-	{"cosmos.", "a router has no data"},
 	{"security.javascriptEnabled", "the shards run JavaScript, a router does not"},
 	{"operationProfiling.mode", "a router has no profiler"},
 }
@@ -46,5 +45,8 @@ func (l *loader) router() {
 	if o := l.options.Security; o.Authorization && o.KeyFile == "" {
 		// The other servers of the cluster would not know it from anybody.
 		l.fail("security.authorization", "a router needs --keyFile, which turns access control on")
+	}
+	if o := l.options.Cosmos; o.Enabled && o.TLS == "on" && o.TLSDirectory == "" {
+		l.fail("cosmos.tlsDirectory", "a router has no data directory to keep a certificate in: it needs --cosmosTlsDirectory, or --cosmosTls off")
 	}
 }

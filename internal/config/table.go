@@ -156,6 +156,8 @@ var table = []option{
 		help: "addresses for the Cosmos DB endpoint, separated by commas"},
 	{path: "cosmos.tls", flag: "cosmosTls", target: func(o *Options) any { return &o.Cosmos.TLS }, text: "on", values: []string{"on", "off"},
 		help: "https with a certificate made in the data directory, or plain http"},
+	{path: "cosmos.tlsDirectory", flag: "cosmosTlsDirectory", target: func(o *Options) any { return &o.Cosmos.TLSDirectory },
+		help: "directory of the certificate (cert.pem, key.pem), which is made where there is none; default: cosmos in the data directory. A router has none, and needs this for https"},
 	{path: "cosmos.key", flag: "cosmosKey", target: func(o *Options) any { return &o.Cosmos.Key }, secret: true,
 		help: "account key, base64; default: the well-known key of the vendor's emulator. Every user can see a command line, so prefer a file"},
 	{path: "cosmos.keyFile", flag: "cosmosKeyFile", target: func(o *Options) any { return &o.Cosmos.KeyFile },

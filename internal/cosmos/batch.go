@@ -23,26 +23,35 @@ func (r *request) isBatch() bool { return r.flag("X-Ms-Cosmos-Is-Batch-Request")
 // postBatch runs a batch: all or nothing if it is atomic, else each operation by
 // itself. (Cosmos DB: "Transactional batch operations".)
 func (r *request) postBatch(c *container) error {
-	body, err := r.body()
+	ops, err := r.operations()
 	if err != nil {
 		return err
 	}
-	v, err := nosql.ParseJSON(body)
-	if err != nil || v.Type != bson.TypeArray {
-		return badRequest("The batch is not a JSON array.")
-	}
-	ops := v.Doc().Slice()
-	if len(ops) == 0 || len(ops) > maxBatch {
-		return badRequest("Batch request has more operations than what is supported: the maximum is %d.", maxBatch)
+	if !r.flag("X-Ms-Cosmos-Batch-Atomic") {
+		return r.bulk(c, ops)
 	}
 	key, err := r.keyHeader(c.key)
 	if err != nil {
 		return err
 	}
-	if r.flag("X-Ms-Cosmos-Batch-Atomic") {
-		return r.atomicBatch(c, ops, key)
+	return r.atomicBatch(c, ops, key)
+}
+
+// operations reads the operations of a batch. Errors: 400, 413.
+func (r *request) operations() ([]bson.Value, error) {
+	body, err := r.body()
+	if err != nil {
+		return nil, err
 	}
-	return r.bulk(c, ops, key)
+	v, err := nosql.ParseJSON(body)
+	if err != nil || v.Type != bson.TypeArray {
+		return nil, badRequest("The batch is not a JSON array.")
+	}
+	ops := v.Doc().Slice()
+	if len(ops) == 0 || len(ops) > maxBatch {
+		return nil, badRequest("Batch request has more operations than what is supported: the maximum is %d.", maxBatch)
+	}
+	return ops, nil
 }
 
 // result is one operation's part of the response.
@@ -75,7 +84,7 @@ func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) 
 	}
 	outs, failed, err := r.write(c, parsed)
 	if err != nil {
-		if r.ctx.Err() != nil || asError(err).Status == http.StatusInternalServerError {
+		if r.ctx.Err() != nil || ofServers(err) || asError(err).Status == http.StatusInternalServerError {
 			return err
 		}
 		return fail(failed, err)
@@ -86,18 +95,26 @@ func (r *request) atomicBatch(c *container, ops []bson.Value, key []bson.Value) 
 	return r.sendResults(http.StatusOK, results, reads || !r.minimal())
 }
 
-// bulk runs each operation by itself; each names its own partition key.
-func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
+// bulk runs each operation by itself; each names its own partition key. On a shard that finds
+// the range gone the response has only the operations that were run before.
+func (r *request) bulk(c *container, ops []bson.Value) error {
 	results := make([]result, len(ops))
 	status := http.StatusOK
 	goOn := !strings.EqualFold(r.header("X-Ms-Cosmos-Batch-Continue-On-Error"), "false")
 	for i, v := range ops {
-		out, err := r.bulkOne(c, v, key)
+		out, err := r.bulkOne(c, v)
 		if results[i].out = out; err == nil {
 			continue
 		}
 		if r.ctx.Err() != nil { // killed, or timed out
 			return context.Cause(r.ctx)
+		}
+		if r.s.shard != nil && ofServers(err) {
+			if i == 0 {
+				return err
+			}
+			results = results[:i]
+			break
 		}
 		results[i] = result{err: asError(err)}
 		status = http.StatusMultiStatus
@@ -111,20 +128,28 @@ func (r *request) bulk(c *container, ops []bson.Value, key []bson.Value) error {
 	return r.sendResults(status, results, !r.minimal())
 }
 
-func (r *request) bulkOne(c *container, v bson.Value, key []bson.Value) (*outcome, error) {
+// bulkKey returns the partition key of an operation: its own, or that of the header. Errors:
+// 400, 403.
+func (r *request) bulkKey(c *container, v bson.Value) ([]bson.Value, error) {
 	if v.Type == bson.TypeDocument {
 		if k := v.Doc().Lookup("partitionKey"); k.Type == bson.TypeString {
-			err := r.checkPartition(k.Str())
-			if err != nil {
+			if err := r.checkPartition(k.Str()); err != nil {
 				return nil, err
 			}
-			if key, err = c.key.parse(k.Str()); err != nil {
-				return nil, err
-			}
+			return c.key.parse(k.Str())
 		}
 	}
-	if key == nil {
-		return nil, keyMismatch("PartitionKey value must be supplied for this operation.")
+	key, err := r.keyHeader(c.key)
+	if err == nil && key == nil {
+		err = keyMismatch("PartitionKey value must be supplied for this operation.")
+	}
+	return key, err
+}
+
+func (r *request) bulkOne(c *container, v bson.Value) (*outcome, error) {
+	key, err := r.bulkKey(c, v)
+	if err != nil {
+		return nil, err
 	}
 	op, err := c.parseOperation(v, key)
 	if err != nil {

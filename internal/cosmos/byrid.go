@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"encoding/binary"
 	"strings"
 
@@ -10,6 +11,41 @@ import (
 // Some SDKs name resources by their resource ids, as in the links that the
 // service gives (_self): dbs/<rid>/colls/<rid>/docs/<rid>. Such a request is
 // signed with the last of them, in lower case.
+
+// resolve is registry.resolve; a router asks the config servers, where the path may have
+// resource ids.
+func (s *Server) resolve(ctx context.Context, p *path) error {
+	if s.o.Cluster == nil {
+		s.registry.resolve(p)
+		return nil
+	}
+	if len(decodeRID(p.db)) != databaseRID {
+		return nil
+	}
+	either := new(bson.Builder).OpenArray("$or").OpenDoc("0").String("_id", p.db).Close().OpenDoc("1").String("rid", p.db).Close().Close().Finish()
+	found, err := s.o.Cluster.ReadConfig(ctx, databasesNamespace.Coll, either)
+	if err != nil {
+		return err
+	}
+	d := &database{containers: map[string]*container{}}
+	for _, doc := range found {
+		if d.id = doc.Lookup("_id").Str(); d.id == p.db {
+			return nil // a name
+		}
+	}
+	if d.id == "" {
+		return nil
+	}
+	containers, err := s.o.Cluster.ReadConfig(ctx, containersNamespace.Coll, new(bson.Builder).String("rid", p.container).Finish())
+	for _, doc := range containers {
+		d.containers[""] = &container{id: doc.Lookup("_id").Doc().Lookup("c").Str(), rid: p.container}
+	}
+	d.name(p)
+	return err
+}
+
+// databaseRID is the length of a database's resource id, in bytes.
+const databaseRID = 4
 
 // resolve converts a path of resource ids into one of names. A database with that name
 // takes precedence.
@@ -26,6 +62,11 @@ func (g *registry) resolve(p *path) {
 	if d == nil {
 		return
 	}
+	d.name(p)
+}
+
+// name converts a path that names d by its resource id.
+func (d *database) name(p *path) {
 	p.db, p.byRID, p.link = d.id, true, strings.ToLower(p.link[strings.LastIndexByte(p.link, '/')+1:])
 	for _, c := range d.containers {
 		if c.rid == p.container {

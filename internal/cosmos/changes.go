@@ -32,6 +32,12 @@ func (r *request) latestVersions(c *container) error {
 	if err != nil {
 		return err
 	}
+	// What came with a range has numbers below those that this shard hands out from now on.
+	if r.s.shard != nil {
+		if err := r.ensureNumbers(c); err != nil {
+			return err
+		}
+	}
 	settled := c.writes.Settled() // up to here all writes are visible (invariant lsn-order)
 	from := int64(0)
 	switch h := strings.Trim(r.header("If-None-Match"), `"`); h {
@@ -72,8 +78,14 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 	if key != nil {
 		b.Doc("1", c.key.partition(key))
 	}
+	if r.cluster != nil && r.cluster.within != nil {
+		b.Doc("2", r.cluster.within)
+	}
 	filter := b.Close().Finish()
 	place = settled
+	if r.s.shard != nil {
+		place = max(place, from) // a write of before the range came may be in progress
+	}
 	bytes, hold := 0, r.held.Hold(nil)
 	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
 	_, err = r.find(c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {

@@ -8,8 +8,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // container is one definition of a container, immutable except the live parts.
@@ -31,9 +29,13 @@ type container struct {
 	parentPath, parentRID []string
 
 	retention time.Duration // of the feed of all versions; 0 for none
+	ruled     bool          // on a config server: the collection has had a rule
 
 	collection *catalog.Collection
 	*numbers
+	*blocks // on a shard
+
+	raw bson.Doc // on a router: the definition as it is stored
 }
 
 // storedID is the _id of the definition.
@@ -47,6 +49,9 @@ func (c *container) stored() bson.Doc {
 	if c.offer != nil {
 		b.Doc("offer", c.offer)
 	}
+	if c.ruled {
+		b.Bool("ruled", true)
+	}
 	return b.Finish()
 }
 
@@ -54,7 +59,7 @@ func loadContainer(d bson.Doc) (*container, error) {
 	id := d.Lookup("_id").Doc()
 	c := &container{
 		db: id.Lookup("d").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(), created: d.Lookup("created").Int64(),
-		numbers: &numbers{},
+		numbers: &numbers{}, ruled: d.Lookup("ruled").Truthy(),
 	}
 	if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
 		c.offer = o.Doc()
@@ -154,7 +159,7 @@ func (c *container) doc() bson.Doc {
 
 // container returns the container that the path names.
 func (r *request) container() (*container, error) {
-	c, err := r.s.registry.container(r.path.db, r.path.container)
+	c, err := r.findContainer()
 	if err == nil {
 		r.lsn = c.writes.Latest()
 		if r.path.kind == kindItem || r.path.kind == kindItems {
@@ -163,6 +168,16 @@ func (r *request) container() (*container, error) {
 		}
 	}
 	return c, err
+}
+
+func (r *request) findContainer() (*container, error) {
+	switch {
+	case r.cluster != nil && r.cluster.container != nil:
+		return r.cluster.container, nil
+	case r.s.o.Cluster != nil:
+		return r.s.known.container(r.Context(), r.s, r.path.db, r.path.container, "")
+	}
+	return r.s.registry.container(r.path.db, r.path.container)
 }
 
 // headerText returns an id for a header: non-ASCII characters are escaped.
@@ -230,13 +245,13 @@ func (r *request) postContainers() error {
 	if err := c.define(body); err != nil {
 		return err
 	}
-	if err := r.s.checkRetention(c); err != nil {
+	if err := r.s.keeper.check(c); err != nil {
 		return err
 	}
 	if c.offer, err = r.newOffer(); err != nil {
 		return err
 	}
-	if err := r.createCollection(c); err != nil {
+	if err := g.keeper.create(r.Context(), c); err != nil {
 		return err
 	}
 	if err := g.put(r.Context(), containersNamespace, c.stored()); err != nil {
@@ -256,38 +271,13 @@ func (c *container) collect(coll *catalog.Collection) {
 	c.collection, c.writes = coll, coll.Numbering()
 }
 
-// createCollection creates the container's collection with its indexes.
-func (r *request) createCollection(c *container) error {
-	ns := namespace(c.db, c.id)
-	cat := r.s.o.Catalog
-	options := schema.Options{PreAndPostImages: c.retention > 0}
-	if _, err := cat.Create(r.Context(), ns, options.Doc()); err != nil {
-		return err
-	}
-	specs := []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN)}
+// indexes returns the indexes that every container has, and those of its unique keys.
+func (c *container) indexes() (own, unique []bson.Doc) {
+	own = []bson.Doc{indexSpec(fieldNumber, false, fieldNumber), indexSpec(fieldLSN, false, fieldLSN)}
 	for _, u := range c.unique {
-		specs = append(specs, u.index())
+		unique = append(unique, u.index())
 	}
-	for i, s := range specs {
-		// A definition that the catalog rejects leaves nothing behind.
-		if err := r.createIndex(ns, s); err != nil {
-			_, dropErr := cat.Drop(r.Context(), ns)
-			if dropErr != nil {
-				return dropErr
-			}
-			if i >= len(specs)-len(c.unique) {
-				return badRequest("The unique key policy is invalid: %v", err)
-			}
-			return err
-		}
-	}
-	c.collect(cat.Lookup(ns))
-	return r.s.setRule(r.Context(), c)
-}
-
-func (r *request) createIndex(ns schema.Namespace, spec bson.Doc) error {
-	_, _, err := r.s.o.Catalog.CreateIndexes(r.Context(), ns, []bson.Doc{spec})
-	return err
+	return own, unique
 }
 
 func indexSpec(name string, unique bool, paths ...string) bson.Doc {
@@ -365,15 +355,10 @@ func (r *request) putContainer(body bson.Doc) error {
 	if !sameUniqueKeys(n.unique, c.unique) {
 		return newError(http.StatusForbidden, "Unique keys of a container cannot be changed.")
 	}
-	if err := r.s.checkRetention(&n); err != nil {
+	if err := g.keeper.check(&n); err != nil {
 		return err
 	}
-	if keep := n.retention > 0; keep != (c.retention > 0) {
-		if err := r.s.keepImages(r.Context(), &n, keep); err != nil {
-			return err
-		}
-	}
-	if err := r.s.setRule(r.Context(), &n); err != nil {
+	if err := g.keeper.change(r.Context(), &n); err != nil {
 		return err
 	}
 	if err := g.put(r.Context(), containersNamespace, n.stored()); err != nil {
@@ -383,7 +368,7 @@ func (r *request) putContainer(body bson.Doc) error {
 	if err := r.s.retain(r.Context()); err != nil {
 		return err
 	}
-	if err := r.s.dropExcluded(r.Context(), n.db, n.id); err != nil {
+	if err := g.keeper.dropExcluded(r.Context(), &n); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
@@ -410,7 +395,7 @@ func (r *request) deleteContainer() error {
 // drop removes a container with all its items. It ignores what MongoDB clients have
 // dropped already.
 func (g *registry) drop(ctx context.Context, c *container) error {
-	if _, err := g.catalog.Drop(ctx, c.collection.Namespace); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+	if err := g.keeper.drop(ctx, c); err != nil {
 		return err
 	}
 	if err := g.remove(ctx, containersNamespace, c.storedID()); err != nil {

@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"strconv"
@@ -114,7 +115,7 @@ func (r *request) deleteDatabase() error {
 	if err := r.ifMatch(d.etag); err != nil {
 		return err
 	}
-	if err := g.ownsAll(d); err != nil {
+	if err := g.ownsAll(r.Context(), d); err != nil {
 		return err
 	}
 	for _, c := range g.list(d) {
@@ -149,14 +150,18 @@ const maxNamed = 10
 // ownsAll rejects the deletion of a database with collections or views that MongoDB
 // clients have created: no feed of the endpoint shows them. Errors: 403. Later ones are
 // kept: only collections of containers are dropped.
-func (g *registry) ownsAll(d *database) error {
+func (g *registry) ownsAll(ctx context.Context, d *database) error {
 	own := map[string]bool{}
 	for _, c := range g.list(d) {
-		own[c.collection.Namespace.Coll] = true
+		own[namespace(c.db, c.id).Coll] = true
 	}
 	var others []string
-	for _, c := range g.catalog.Collections(databaseName(d.id)) {
-		if name := c.Namespace.Coll; !own[name] && !c.Namespace.IsSystem() {
+	all, err := g.keeper.names(ctx, databaseName(d.id))
+	if err != nil {
+		return err
+	}
+	for _, ns := range all {
+		if name := ns.Coll; !own[name] && !ns.IsSystem() {
 			others = append(others, name)
 		}
 	}

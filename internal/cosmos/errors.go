@@ -44,6 +44,7 @@ func (e *Error) As(target any) bool {
 const (
 	substatusNotWritable    = 3 // SDKs then read the account again
 	substatusKeyMismatch    = 1001
+	substatusRangeGone      = 1002
 	substatusCrossPartition = 1004
 )
 
@@ -112,7 +113,8 @@ func asError(err error) *Error {
 		return newError(http.StatusInternalServerError, "%s", e.Message)
 	case mongoerr.ExceededMemoryLimit:
 		return newError(http.StatusTooManyRequests, "%s", e.Message)
-	case mongoerr.OutOfDiskSpace:
+	case mongoerr.StaleConfig, mongoerr.StaleDbVersion, mongoerr.StaleEpoch, mongoerr.HostUnreachable, mongoerr.FailedToSatisfyReadPreference,
+		mongoerr.WriteConcernFailed, mongoerr.OutOfDiskSpace:
 		return newError(http.StatusServiceUnavailable, "%s", e.Message)
 	}
 	return badRequest("%s", e.Message)

@@ -26,7 +26,7 @@ func (r *request) run(client *command.Client) error {
 	}
 	e := r.route()
 	r.answers, r.keyText = e.answer, r.header("X-Ms-Documentdb-Partitionkey")
-	op := &r.op
+	op := r.op
 	op.Client, op.Command, op.Start, op.DB = client, e.command, r.now, adminDB
 	switch {
 	case r.path.container != "":
@@ -59,13 +59,16 @@ func (r *request) Authorize(ctx context.Context) error {
 // Run is command.Intent's.
 func (r *request) Run(ctx context.Context, _ *command.Op) error {
 	r.ctx = ctx
-	if r.path.byRID && r.path.kind == kindItem {
+	if r.path.byRID && r.path.kind == kindItem && r.s.o.Cluster == nil {
 		if err := r.resolveItem(); err != nil {
 			return err
 		}
 	}
 	if err := r.checkHeaders(); err != nil {
 		return err
+	}
+	if r.s.o.Cluster != nil {
+		return r.answerInCluster()
 	}
 	return r.answers(r)
 }
@@ -103,5 +106,8 @@ func (r *request) Shown() bson.Doc {
 
 // find is findFor the request's operation.
 func (r *request) find(c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
-	return findFor(r.ctx, &r.op, r.s.o.Exec, c, filter, sort, limit, f)
+	if r.s.o.Cluster != nil {
+		return r.findInCluster(filter, sort, f)
+	}
+	return findFor(r.ctx, r, r.s.o.Exec, c, filter, sort, limit, f)
 }

@@ -256,13 +256,13 @@ func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error 
 // write runs operations in one unit, all or none. failed is the operation that failed.
 func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed int, err error) {
 	ctx := r.Context()
-	if err := c.ensure(ctx, r.s.registry); err != nil {
+	if err := r.ensureNumbers(c); err != nil {
 		return nil, 0, err
 	}
 	first := c.writes.Take(len(ops))
 	defer c.writes.Done(first)
 	var account memory.Account
-	account.Open(r.s.o.Exec.Memory)
+	account.Open(r.s.memory())
 	defer account.Close()
 	waiter := memory.Waiter(r)
 	if r.held.Taken() > 0 {
@@ -272,6 +272,7 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 		u.Memory = account.Hold(waiter)
 		u.SetTime(r.written)
+		u.Guard = r.guard()
 		u.Numbered(c.collection, first, len(ops))
 		outs, r.keptBytes = outs[:0], before
 		for i, op := range ops {
@@ -401,11 +402,18 @@ func (r *request) getItem() error {
 	if err != nil {
 		return err
 	}
+	if item != nil {
+		defer closer.Close()
+	}
+	if held := r.holding(now); held != nil {
+		if err := held(); err != nil {
+			return err
+		}
+	}
 	s := &r.op.Stats
 	if s.IsQuery = true; item == nil {
 		return errNotFound
 	}
-	defer closer.Close()
 	s.DocsExamined = 1
 	if c.ttl.expires(item) <= r.expiryTime {
 		return errNotFound

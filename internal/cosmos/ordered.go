@@ -91,7 +91,7 @@ func (p *pager) orderPath() string {
 // an index for it. It returns false if they have to be sorted.
 func (p *pager) itemsInOrder(run *nosql.Run, filter bson.Doc) (bool, error) {
 	path := p.orderPath()
-	if path == "" {
+	if path == "" || p.c.collection == nil {
 		return false, nil
 	}
 	sort, indexed := p.inOrderOf(path)
@@ -171,7 +171,7 @@ func (p indexPolicy) sorting(s nosql.Shape) compositeIndex {
 // items that it sorted.
 func (p *pager) wantOrder() {
 	path := p.orderPath()
-	if path == "" || p.inOrder || !wasted(p.examined, int64(p.rows.n)) {
+	if path == "" || p.inOrder || p.c.collection == nil || !wasted(p.examined, int64(p.rows.n)) {
 		return
 	}
 	name := pathIndexPrefix + path

@@ -56,6 +56,11 @@ func (s *smallPartition) read(r *request, c *container, key []bson.Value) (ok bo
 		return false, err
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
+	if held := r.holding(coll); held != nil {
+		if err := held(); err != nil {
+			return false, err
+		}
+	}
 	if coll = coll.Latest(); coll == nil || !coll.ClusteredByID() {
 		return false, nil // a relayout, maybe from before the iterator was opened
 	}

@@ -220,6 +220,9 @@ func (s *Server) Tend(ctx context.Context) {
 }
 
 func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
+	if s.shard != nil || s.o.Cluster != nil {
+		return s.buildInCluster(ctx, w)
+	}
 	c, err := s.registry.container(w.db, w.container)
 	if err != nil {
 		return nil // it is gone
@@ -247,7 +250,10 @@ func (s *Server) buildIndex(ctx context.Context, w wantedIndex) error {
 	}
 	s.o.Log.Info("An index was built for queries", "database", c.db, "container", c.id, "index", w.name)
 	// The policy may have changed in the meantime.
-	return s.dropExcluded(ctx, w.db, w.container)
+	if c, err = s.registry.container(w.db, w.container); err != nil {
+		return nil // it is gone
+	}
+	return s.keeper.dropExcluded(ctx, c)
 }
 
 // pathIndexes returns the indexes of a container that queries have requested.
@@ -255,7 +261,7 @@ func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	var own []*catalog.Index
 	if c != nil {
 		for _, ix := range c.Indexes() {
-			if strings.HasPrefix(ix.Name, pathIndexPrefix) || strings.HasPrefix(ix.Name, compositeIndexPrefix) || strings.HasPrefix(ix.Name, spatialIndexPrefix) {
+			if onDemand(ix.Name) {
 				own = append(own, ix)
 			}
 		}
@@ -263,13 +269,9 @@ func pathIndexes(c *catalog.Collection) []*catalog.Index {
 	return own
 }
 
-// dropExcluded drops the indexes that the policy no longer includes.
-func (s *Server) dropExcluded(ctx context.Context, db, id string) error {
-	c, err := s.registry.container(db, id)
-	if err != nil {
-		return nil // it is gone
-	}
-	_, err = s.o.Catalog.DropIndexes(ctx, c.collection.Namespace, func(now *catalog.Collection) ([]*catalog.Index, error) {
+// dropExcluded implements keeper.
+func (k local) dropExcluded(ctx context.Context, c *container) error {
+	_, err := k.s.o.Catalog.DropIndexes(ctx, c.collection.Namespace, func(now *catalog.Collection) ([]*catalog.Index, error) {
 		var gone []*catalog.Index
 		for _, ix := range pathIndexes(now) {
 			if !c.indexing.allows(ix.Name) {

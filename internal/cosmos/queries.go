@@ -94,7 +94,8 @@ func (r *request) query(c *container) error {
 	if err != nil {
 		return err
 	}
-	shape := q.Shape()
+	shape, text := q.Shape(), body.Lookup("query").Str()
+	across := strings.HasSuffix(text, acrossRanges)
 	if err := c.checkOrder(shape); err != nil {
 		return err
 	}
@@ -102,7 +103,7 @@ func (r *request) query(c *container) error {
 		if r.header("X-Ms-Cosmos-Supported-Query-Features") == "" {
 			return badRequest("Query contains 1 or more unsupported features. Upgrade your SDK to a version that does support the requested features.")
 		}
-		return r.sendDoc(http.StatusOK, queryPlan(shape))
+		return r.sendDoc(http.StatusOK, r.queryPlan(shape, text))
 	}
 	key, err := r.keyHeader(c.key)
 	if err != nil {
@@ -111,10 +112,21 @@ func (r *request) query(c *container) error {
 	if key == nil {
 		key = c.key.fixed(q)
 	}
-	if err := r.checkScope(key, shape); err != nil {
+	if r.s.o.Cluster != nil && len(key) == len(c.key.paths) {
+		return r.onPartition(func(*container) ([]bson.Value, error) { return key, nil })
+	}
+	if err := r.checkScope(key, shape, text); err != nil {
 		return err
 	}
-	return r.page(c, q, shape, key, string(body)+r.header("X-Ms-Documentdb-Partitionkey"))
+	var within bson.Doc
+	if !across && key == nil {
+		k, err := r.scope()
+		if err != nil {
+			return err
+		}
+		within = k.filter()
+	}
+	return r.page(c, q, shape, key, within, string(body)+r.header("X-Ms-Documentdb-Partitionkey"))
 }
 
 // checkOrder checks that ORDER BY has an index: the policy must include a single
@@ -139,8 +151,8 @@ func (c *container) checkOrder(s nosql.Shape) error {
 // checkScope rejects queries that the service's gateway does not answer across
 // partitions, unless the request names a range or the server answers all. Errors: 400,
 // with the plan if the SDK is to continue with it.
-func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
-	if key != nil || r.header("X-Ms-Documentdb-Partitionkeyrangeid") != "" || r.s.o.CrossPartition {
+func (r *request) checkScope(key []bson.Value, s nosql.Shape, text string) error {
+	if key != nil || r.header(rangeHeader) != "" || r.s.o.CrossPartition {
 		return nil
 	}
 	if !r.flag("X-Ms-Documentdb-Query-Enablecrosspartition") {
@@ -150,27 +162,41 @@ func (r *request) checkScope(key []bson.Value, s nosql.Shape) error {
 	if s.GroupBy || len(s.Aggregates) > 0 && !s.Value {
 		return badRequest("Cross partition query only supports 'VALUE <AggregateFunc>' for aggregates.")
 	}
-	if len(s.Aggregates) > 0 || s.OrderBy || s.Top || s.OffsetLimit || s.Distinct {
+	if spans(s) {
 		e := badRequest("The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception that all " +
 			"newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an exception (which only " +
 			"happens on older SDK clients), then you can safely ignore this message.")
-		e.Substatus, e.Plan = substatusCrossPartition, queryPlan(s)
+		e.Substatus, e.Plan = substatusCrossPartition, r.queryPlan(s, text)
 		return e
 	}
 	return nil
 }
 
-// queryPlan is a plan that leaves all work to the server: one range, and
-// nothing for the SDK to merge.
-func queryPlan(s nosql.Shape) bson.Doc {
+// spans reports whether the rows of several ranges are not those of each, one after the other.
+func spans(s nosql.Shape) bool {
+	return len(s.Aggregates) > 0 || s.GroupBy || s.OrderBy || s.Top || s.OffsetLimit || s.Distinct
+}
+
+// acrossRanges ends a query that a plan has rewritten: it is answered whole, whichever range it
+// is sent to.
+const acrossRanges = "\n-- across all ranges"
+
+// queryPlan is a plan that leaves all work to the server, and nothing for the SDK to merge. In
+// a cluster, where there are several ranges, the SDK is to send a query that spans them to one:
+// the range with the lowest hash.
+func (r *request) queryPlan(s nosql.Shape, text string) bson.Doc {
+	rewritten, high, inclusive := "", highest, false
+	if r.s.o.Cluster != nil && (spans(s) || s.Staged) {
+		rewritten, high, inclusive = strings.TrimSuffix(text, acrossRanges)+acrossRanges, lowest, true
+	}
 	var b bson.Builder
 	b.Int32("partitionedQueryExecutionInfoVersion", 2)
 	b.OpenDoc("queryInfo").String("distinctType", "None").Value("top", bson.Value{Type: bson.TypeNull}).Value("offset", bson.Value{Type: bson.TypeNull}).
 		Value("limit", bson.Value{Type: bson.TypeNull}).Array("orderBy", bson.Empty).Array("orderByExpressions", bson.Empty).
 		Array("groupByExpressions", bson.Empty).Array("groupByAliases", bson.Empty).Array("aggregates", bson.Empty).
-		Doc("groupByAliasToAggregateType", bson.Empty).String("rewrittenQuery", "").Bool("hasSelectValue", s.Value).
+		Doc("groupByAliasToAggregateType", bson.Empty).String("rewrittenQuery", rewritten).Bool("hasSelectValue", s.Value).
 		Value("dCountInfo", bson.Value{Type: bson.TypeNull}).Bool("hasNonStreamingOrderBy", false).Close()
-	b.OpenArray("queryRanges").OpenDoc("0").String("min", "").String("max", "FF").Bool("isMinInclusive", true).Bool("isMaxInclusive", false).Close().Close()
+	b.OpenArray("queryRanges").OpenDoc("0").String("min", lowest).String("max", high).Bool("isMinInclusive", true).Bool("isMaxInclusive", inclusive).Close().Close()
 	return b.Finish()
 }
 
@@ -196,9 +222,10 @@ func (r *request) pageSize() (int, error) {
 	return n, nil
 }
 
-// page runs a query for one page, and sends it. identity is the query's text and
+// page runs a query for one page, and sends it. key is a partition key or a prefix of one,
+// nil for all items; within is a filter for a range, or nil. identity is the query's text and
 // everything else that its rows depend on.
-func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value, identity string) error {
+func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.Value, within bson.Doc, identity string) error {
 	size, err := r.pageSize()
 	if err != nil {
 		return err
@@ -207,7 +234,7 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	if err != nil {
 		return err
 	}
-	p := &pager{r: r, c: c, q: q, shape: s, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	p := &pager{r: r, c: c, q: q, shape: s, within: within, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
 	p.identity = identity
 	room := pageRoom.Get().(*[]byte)
@@ -247,13 +274,14 @@ const maxPageRoom = 128 << 10
 
 // pager runs a query over the items of a container, for one page.
 type pager struct {
-	r     *request
-	c     *container
-	q     *nosql.Query
-	shape nosql.Shape
-	from  place
-	size  int
-	whole bool // rows are returned only after all items: the place counts rows
+	r      *request
+	c      *container
+	q      *nosql.Query
+	shape  nosql.Shape
+	within bson.Doc // the range, or nil
+	from   place
+	size   int
+	whole  bool // rows are returned only after all items: the place counts rows
 
 	rows      rowWriter
 	item      []byte // buffer for the current item
@@ -285,7 +313,7 @@ func (p *pager) run(key []bson.Value) error {
 	p.skip = p.from.rows
 	p.placed = p.whole && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
 	p.lsn, p.until = p.c.writes.Latest(), math.MaxInt64
-	p.collecting = p.whole && p.c.writes.Settled() == p.lsn
+	p.collecting = p.whole && p.c.collection != nil && p.c.writes.Settled() == p.lsn
 	run := p.q.Start(p.r.now, p.emit)
 	p.selecting = run
 	run.Hold(p.r.held.Hold(p.r))
@@ -333,7 +361,7 @@ func (p *pager) items(run *nosql.Run, key []bson.Value) error {
 	}
 	var err error
 	p.examined, err = p.r.find(p.c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) { return p.take(run, d) })
-	if err == nil {
+	if err == nil && p.c.collection != nil {
 		p.r.s.improve(p.c, paths, p.examined, int64(p.retrieved))
 	}
 	return err
@@ -370,6 +398,9 @@ func (p *pager) filter(key []bson.Value) (bson.Doc, []nosql.FilterPath) {
 	var parts []bson.Doc
 	if key != nil {
 		parts = append(parts, p.c.key.partition(key))
+	}
+	if p.within != nil {
+		parts = append(parts, p.within)
 	}
 	switch {
 	case !p.whole && p.from.number > 0:
@@ -480,5 +511,16 @@ func (r *request) getItems() error {
 	if err != nil {
 		return err
 	}
-	return r.page(c, itemsFeed(), nosql.Shape{}, key, "")
+	if r.s.o.Cluster != nil && len(key) == len(c.key.paths) {
+		return r.onPartition(func(*container) ([]bson.Value, error) { return key, nil })
+	}
+	var within bson.Doc
+	if key == nil {
+		k, err := r.scope()
+		if err != nil {
+			return err
+		}
+		within = k.filter()
+	}
+	return r.page(c, itemsFeed(), nosql.Shape{}, key, within, "")
 }

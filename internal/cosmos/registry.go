@@ -33,6 +33,7 @@ const maxResources = 10000
 // immutable; a change replaces them, on disk first.
 type registry struct {
 	catalog *catalog.Catalog
+	keeper  keeper
 
 	changes sync.Mutex // held while a definition is changed
 	mu      sync.RWMutex
@@ -49,6 +50,31 @@ type database struct {
 func newRegistry(c *catalog.Catalog) *registry {
 	return &registry{catalog: c, dbs: map[string]*database{}}
 }
+
+// keeper makes, changes and removes the collections of containers: in the server's own
+// catalog (local), or in a cluster (clusterKeeper).
+type keeper interface {
+	// load finds the collection of a definition that was read; it sets c.writes if there is one.
+	// adopts is as for Server.load.
+	load(ctx context.Context, c *container, adopts bool) error
+	exists(c *container) bool
+	// check rejects a definition that this server cannot have. Errors: 400.
+	check(c *container) error
+	// create makes the collection of a container, with its indexes and its rule. Errors: 400 if
+	// the catalog rejects the unique keys.
+	create(ctx context.Context, c *container) error
+	// change has the collection follow a changed definition, except its indexes.
+	change(ctx context.Context, c *container) error
+	// drop removes the collection and all that belongs to it. One that is gone is no error.
+	drop(ctx context.Context, c *container) error
+	// names lists the collections and views of a database.
+	names(ctx context.Context, db string) ([]schema.Namespace, error)
+	// dropExcluded drops the indexes that the policy no longer includes.
+	dropExcluded(ctx context.Context, c *container) error
+}
+
+// use sets the server's keeper.
+func (s *Server) use(k keeper) { s.keeper, s.registry.keeper = k, k }
 
 // load reads all definitions, except those whose collection was dropped. It also runs
 // when a member becomes writable, as others may have changed them. adopts says that the
@@ -79,21 +105,13 @@ func (s *Server) load(ctx context.Context, adopts bool) error {
 		if err != nil {
 			return err
 		}
-		db := dbs[c.db]
-		if coll := g.catalog.Lookup(namespace(c.db, c.id)); db != nil && coll != nil {
-			c.collect(coll)
-			if err := c.findNumbers(ctx, x); err != nil {
+		if db := dbs[c.db]; db != nil {
+			if err := s.keeper.load(ctx, c, adopts); err != nil {
 				return err
 			}
-			if adopts && c.retention > 0 && s.o.Member != nil {
-				if err := s.keepImages(ctx, c, true); err != nil {
-					return err
-				}
+			if c.writes != nil {
+				db.containers[c.id] = c
 			}
-			if err := s.setRule(ctx, c); err != nil {
-				return err
-			}
-			db.containers[c.id] = c
 		}
 		return nil
 	})
@@ -129,9 +147,10 @@ func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, 
 	return err
 }
 
-// findFor is find for an operation, nil for none, to which it adds the cursor's
-// statistics. It returns how many documents were read.
-func findFor(ctx context.Context, op *command.Op, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
+// findFor is find for a request, nil for none, to whose operation it adds the cursor's
+// statistics. It returns how many documents were read. Errors: 13388 where a router's version
+// of the collection is not this shard's.
+func findFor(ctx context.Context, r *request, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
 	if c = c.Latest(); c == nil {
 		return 0, errNotFound
 	}
@@ -145,14 +164,17 @@ func findFor(ctx context.Context, op *command.Op, x *exec.Executor, c *catalog.C
 			return 0, err
 		}
 	}
+	if r != nil {
+		q.Held = r.holding(c)
+	}
 	cur, err := x.Find(ctx, c, q)
 	if err != nil {
 		return 0, err
 	}
 	defer cur.Close()
-	if op != nil {
-		observe(op, cur)
-		defer func() { docs = book(op, cur) }()
+	if r != nil {
+		observe(r.op, cur)
+		defer func() { docs = book(r.op, cur) }()
 	}
 	for more := true; more; {
 		d, err := cur.Next(ctx)
@@ -254,7 +276,7 @@ func (g *registry) container(db, id string) (*container, error) {
 	g.mu.RLock()
 	defer g.mu.RUnlock()
 	d := g.dbs[db]
-	if d == nil || d.containers[id] == nil || d.containers[id].collection.Latest() == nil {
+	if d == nil || d.containers[id] == nil || !g.keeper.exists(d.containers[id]) {
 		return nil, errNotFound
 	}
 	return d.containers[id], nil

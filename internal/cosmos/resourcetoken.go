@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"crypto/hmac"
+	"crypto/sha256"
 	"encoding/base64"
 	"net/http"
 	"strconv"
@@ -40,25 +41,43 @@ func (r *request) newToken(p *permission) (string, error) {
 	var b bson.Builder
 	b.String("r", p.resource).String("m", p.mode).Value("k", p.key).Int64("e", r.expiryTime+life)
 	claim := base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
-	proof := base64.StdEncoding.EncodeToString(r.s.proof(claim))
+	proof := base64.StdEncoding.EncodeToString(proof(r.signsTokens(), claim))
 	return "type=resource&ver=1.0&sig=" + proof + ";" + claim + ";", nil
 }
 
-// proof signs the claims of a token.
-func (s *Server) proof(claim string) []byte {
+// tokenPurpose is what the account's key signs to make the key of resource tokens.
+const tokenPurpose = "resource token\n"
+
+// proofWith signs a text with the account's key.
+func (s *Server) proofWith(text string) []byte {
 	h := s.signers.Get().(*signer)
 	defer s.signers.Put(h)
 	h.Reset()
-	h.Write([]byte("resource token\n" + claim)) // never fails
+	h.Write([]byte(text)) // never fails
 	return h.Sum(nil)
+}
+
+// proof signs the claims of a token.
+func proof(key []byte, claim string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(claim)) // never fails
+	return h.Sum(nil)
+}
+
+// signsTokens returns the key of resource tokens: a config server gets it from the router.
+func (r *request) signsTokens() []byte {
+	if r.cluster != nil {
+		return r.cluster.tokenKey
+	}
+	return r.s.tokenKey
 }
 
 // checkResourceToken checks a token of newToken. Errors: 401 if it is invalid, 403 if
 // it has expired or does not allow the request.
 func (r *request) checkResourceToken(signature string) error {
-	proof, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
-	given, err := base64.StdEncoding.DecodeString(proof)
-	if err != nil || !hmac.Equal(given, r.s.proof(claim)) {
+	proved, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
+	given, err := base64.StdEncoding.DecodeString(proved)
+	if err != nil || !hmac.Equal(given, proof(r.s.tokenKey, claim)) {
 		return errSignature
 	}
 	text, err := base64.StdEncoding.DecodeString(claim)
@@ -133,7 +152,9 @@ func (r *request) within(resource string) bool {
 	if len(parts) >= container {
 		p.container = parts[container-1]
 	}
-	r.s.registry.resolve(&p)
+	if err := r.s.resolve(r.ctx, &p); err != nil {
+		return false
+	}
 	switch {
 	case len(parts)%2 != 0 || p.db != r.path.db:
 		return false

@@ -35,6 +35,14 @@ func (p ttlPolicy) expireAfter() int64 {
 	return p.seconds
 }
 
+// rule returns the index that is the rule of a container with a defaultTtl.
+func (c *container) rule() bson.Doc {
+	var b bson.Builder
+	b.Int32("v", 2).OpenDoc("key").Int32(schema.LastWriteField, 1).Close().String("name", ruleName).Int64("expireAfterSeconds", c.ttl.expireAfter())
+	// Items always have _ts.
+	return b.Int64("since", 0).Doc("storageEngine", ruleEngine(false)).Finish()
+}
+
 // setRule sets the collection's rule by the container's definition.
 func (s *Server) setRule(ctx context.Context, c *container) error {
 	now := c.collection.Latest()
@@ -46,11 +54,7 @@ func (s *Server) setRule(ctx context.Context, c *container) error {
 		if !c.ttl.on {
 			return nil
 		}
-		var b bson.Builder
-		b.Int32("v", 2).OpenDoc("key").Int32(schema.LastWriteField, 1).Close().String("name", ruleName).Int64("expireAfterSeconds", c.ttl.expireAfter())
-		// Items always have _ts.
-		spec := b.Int64("since", 0).Doc("storageEngine", ruleEngine(false)).Finish()
-		_, _, err := s.o.Catalog.CreateIndexes(ctx, now.Namespace, []bson.Doc{spec})
+		_, _, err := s.o.Catalog.CreateIndexes(ctx, now.Namespace, []bson.Doc{c.rule()})
 		return err
 	}
 	if ix.Expiry.Paused == !c.ttl.on && (!c.ttl.on || ix.ExpireAfterSeconds == c.ttl.expireAfter()) {

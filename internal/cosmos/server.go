@@ -31,10 +31,16 @@ const WellKnownKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8
 
 // Options is what a Server works with.
 type Options struct {
+	// Catalog and Exec are nil where the endpoint is that of a router.
 	Catalog *catalog.Catalog
 	Exec    *exec.Executor
-	// Member is the process as a member of a replica set; nil on a standalone.
+	// Member is the process as a member of a replica set; nil on a standalone, and in a cluster.
 	Member *repl.Member
+	// Memory is the memory budget of all operations of a router; nil for none. Elsewhere it is
+	// that of Exec.
+	Memory *memory.Budget
+	// Cluster is what a router reaches; nil for any other server.
+	Cluster Cluster
 	// Dispatcher runs the requests.
 	Dispatcher *command.Dispatcher
 	Log        *slog.Logger
@@ -54,7 +60,13 @@ type Options struct {
 type Server struct {
 	o        Options
 	signers  sync.Pool // of *signer: HMACs with the account's key
+	tokenKey []byte    // signs resource tokens
 	registry *registry
+	keeper   keeper
+	clock    *catalog.Clock
+	known    definitions // on a router
+	shard    *Shard      // nil unless it is a shard
+	held     shardContainers
 	activity string // the prefix of all activity ids
 	requests atomic.Uint64
 	wanted   chan wantedIndex
@@ -68,14 +80,39 @@ func New(ctx context.Context, o Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the Cosmos DB account key is not base64: %w", err)
 	}
-	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes)}
-	s.results.open(o.Exec.Memory)
+	s, err := newServer(o, key)
+	if err != nil {
+		return nil, err
+	}
+	if o.Cluster != nil {
+		return s, nil
+	}
+	s.use(local{s})
+	s.o.Catalog.OnStepUp(s.stepUp)
+	return s, s.load(ctx, o.Member == nil)
+}
+
+// newServer makes a Server that has read no definitions.
+func newServer(o Options, key []byte) (*Server, error) {
+	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes), clock: catalog.NewClock(nil)}
+	if o.Catalog != nil {
+		s.clock = o.Catalog.Clock
+	}
+	s.results.open(s.memory())
 	s.signers.New = func() any { return &signer{Hash: hmac.New(sha256.New, key)} }
+	s.tokenKey = s.proofWith(tokenPurpose)
 	var b [6]byte
 	rand.Read(b[:])
 	s.activity = fmt.Sprintf("%x-%x-4000-8000-", b[:4], b[4:])
-	s.o.Catalog.OnStepUp(s.stepUp)
-	return s, s.load(ctx, o.Member == nil)
+	return s, nil
+}
+
+// memory is the memory budget of all operations; nil for none.
+func (s *Server) memory() *memory.Budget {
+	if s.o.Exec != nil {
+		return s.o.Exec.Memory
+	}
+	return s.o.Memory
 }
 
 // request is a request that is being served.
@@ -88,7 +125,8 @@ type request struct {
 	charge     float64
 	lsn        int64
 	now        time.Time
-	op         command.Op
+	op         *command.Op
+	own        command.Op      // what op is, unless it is a command of a cluster
 	ctx        context.Context // the operation's
 	answers    func(*request) error
 	keyText    string                   // the unparsed partition key of the header
@@ -100,11 +138,13 @@ type request struct {
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
 	room      memory.Request // of a large body
+	text      []byte         // the body, once it was read
 	// held is the memory for the response and for the data that it is made of; kept is the
 	// part for the items in the response.
 	held      memory.Account
 	kept      memory.Holding
 	keptBytes int
+	cluster   *clusterRequest // what a router sent with it; nil for none
 }
 
 // Gateway answers as the service's routing gateway does, which refuses some ids
@@ -122,19 +162,28 @@ func (s *Server) ComputeGateway() http.Handler {
 func (s *Server) serve(w http.ResponseWriter, hr *http.Request, compute bool) {
 	n := s.requests.Add(1)
 	r := &request{Request: hr, s: s, w: w, charge: 1, now: time.Now(), compute: compute}
-	r.expiryTime, r.written = s.o.Catalog.Clock.ExpiryTime()/1000, s.o.Catalog.Clock.Stamped()
-	r.activity = s.activityID(n)
-	r.room.Open(s.o.Exec.Memory)
-	defer r.room.Release()
-	r.held.Open(s.o.Exec.Memory)
-	defer r.held.Close()
-	r.kept = r.held.Hold(r)
+	r.op = &r.own
+	defer r.begin(n)()
 	client := command.ClientOf(hr.Context())
 	if client == nil {
 		client = &command.Client{Remote: hr.RemoteAddr, Protocol: Protocol}
 	}
 	if err := r.answer(client); err != nil {
 		r.fail(err)
+	}
+}
+
+// begin prepares the n-th request; the function that it returns ends it.
+func (r *request) begin(n uint64) (end func()) {
+	s := r.s
+	r.expiryTime, r.written = s.clock.ExpiryTime()/1000, s.clock.Stamped()
+	r.activity = s.activityID(n)
+	r.room.Open(s.memory())
+	r.held.Open(s.memory())
+	r.kept = r.held.Hold(r)
+	return func() {
+		r.held.Close()
+		r.room.Release()
 	}
 }
 
@@ -161,7 +210,9 @@ func (r *request) answer(client *command.Client) error {
 	if r.path, err = parsePath(r.escapedPath()); err != nil {
 		return err
 	}
-	r.s.registry.resolve(&r.path)
+	if err := r.s.resolve(r.Request.Context(), &r.path); err != nil {
+		return err
+	}
 	r.item = r.path.item
 	return r.run(client)
 }
@@ -202,6 +253,17 @@ func (r *request) checkHeaders() error {
 // body reads the request's body, which belongs to the connection and is valid until the end
 // of the request. Errors: 413, and 429 if there is no memory for it.
 func (r *request) body() ([]byte, error) {
+	if r.text != nil {
+		return r.text, nil
+	}
+	b, err := r.readBody()
+	if err == nil {
+		r.text = b
+	}
+	return b, err
+}
+
+func (r *request) readBody() ([]byte, error) {
 	// There are two copies, the text and the parsed form.
 	if n := min(r.ContentLength, MaxRequest); n > memory.FreeRequest {
 		if err := r.room.Set(r.Context(), 2*int(n)); err != nil {

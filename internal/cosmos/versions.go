@@ -47,6 +47,9 @@ func parseRetention(v bson.Value) (time.Duration, error) {
 	return time.Duration(n) * time.Minute, nil
 }
 
+// check implements keeper.
+func (k local) check(c *container) error { return k.s.checkRetention(c) }
+
 // checkRetention refuses a retention where there is no log. Errors: 400.
 func (s *Server) checkRetention(c *container) error {
 	if c.retention > 0 && s.o.Member == nil {

@@ -135,7 +135,11 @@ func (n *Node) builtFor(op *command.Op) (func(context.Context, catalog.UUID) err
 func parseIndexSpecs(ns schema.Namespace, op *command.Op) ([]bson.Doc, error) {
 	var specs []bson.Doc
 	for _, d := range op.Documents("indexes") {
-		spec, err := schema.ParseIndexSpec(ns, d, op.Args.Bool("ignoreUnknownIndexOptions"))
+		parse := schema.ParseIndexSpec
+		if op.Client != nil && op.Client.Internal {
+			parse = schema.ParseOwnIndexSpec
+		}
+		spec, err := parse(ns, d, op.Args.Bool("ignoreUnknownIndexOptions"))
 		if err != nil {
 			return nil, err
 		}

@@ -255,6 +255,12 @@ func (n *Node) heldBy(op *command.Op, c *catalog.Collection) func() error {
 	}
 }
 
+// Guard is guard for commands of other packages.
+func (n *Node) Guard(op *command.Op) *catalog.Guard { return n.guard(op) }
+
+// Held is heldBy for commands of other packages.
+func (n *Node) Held(op *command.Op, c *catalog.Collection) func() error { return n.heldBy(op, c) }
+
 // guard returns the Guard for the units of op, nil if this is not a shard.
 func (n *Node) guard(op *command.Op) *catalog.Guard {
 	if !n.shard {

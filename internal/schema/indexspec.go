@@ -58,6 +58,23 @@ func ParseIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, 
 	return spec, nil
 }
 
+// HasOwn reports whether a specification has what only the server adds.
+func HasOwn(spec bson.Doc) bool { return spec.Has(sinceField) || spec.Has(lenientField) }
+
+// ParseOwnIndexSpec is ParseIndexSpec of a specification that comes from this server, or from
+// one of its cluster: it keeps what only servers add.
+func ParseOwnIndexSpec(ns Namespace, spec bson.Doc, ignoreUnknown bool) (bson.Doc, error) {
+	parsed, err := ParseIndexSpec(ns, shown(spec), ignoreUnknown)
+	if err != nil || !HasOwn(spec) {
+		return parsed, err
+	}
+	b := new(bson.Builder).Fields(parsed)
+	for _, name := range []string{sinceField, lenientField} {
+		b.Value(name, spec.Lookup(name))
+	}
+	return b.Finish(), nil
+}
+
 func withoutUnknown(spec bson.Doc) bson.Doc {
 	var b bson.Builder
 	for name, v := range spec.All() {

@@ -46,7 +46,15 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	}
 	n.ConfigServer = s.Options.Sharding.Role == config.ConfigServer
 	n.Register(d.Registry)
-	cluster := append(s.configServer(data, d), s.shardServer(n)...)
+	cluster, err := s.configServer(data, x, d)
+	if err != nil {
+		return nil, errors.Join(err, data.close())
+	}
+	shard, err := s.shardServer(n)
+	if err != nil {
+		return nil, errors.Join(err, data.close())
+	}
+	cluster = append(cluster, shard...)
 	if s.Options.Security.Authorization {
 		n.EnableAccessControl()
 	}
@@ -72,7 +80,9 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		d.Cursors.CloseAll()
 		return ttl.Start
 	}
-	endpoint, err := s.cosmosComponents(data, x, d)
+	part := s.cosmosPart(cat, x, d)
+	part.Member = data.member
+	endpoint, err := s.cosmosComponents(part)
 	if err != nil {
 		return nil, errors.Join(err, data.close())
 	}

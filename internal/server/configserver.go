@@ -10,14 +10,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/configsvr"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/cosmos"
+	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // configServer makes this member a config server if the options say so: it adds the
 // commands, and returns the component that does the work of the primary.
-func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Component {
+func (s *Server) configServer(d *data, x *exec.Executor, dispatcher *command.Dispatcher) ([]Component, error) {
 	if s.Options.Sharding.Role != config.ConfigServer {
-		return nil
+		return nil, nil
 	}
 	m := d.member
 	sets := &told{member: m}
@@ -31,6 +33,9 @@ func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Compone
 	})
 	dispatcher.Background = append(dispatcher.Background, cs.Reshardings)
 	dispatcher.Registry.Register(cs.Commands()...)
+	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, x, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames}); err != nil {
+		return nil, err
+	}
 	work := background("config server", cs.Run)
 	stop := work.Stop
 	work.Stop = func(ctx context.Context) error {
@@ -38,7 +43,7 @@ func (s *Server) configServer(d *data, dispatcher *command.Dispatcher) []Compone
 		sets.Close()
 		return err
 	}
-	return []Component{work}
+	return []Component{work}, nil
 }
 
 // told are connections that synchronize the member's cluster time with those of the

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
@@ -42,7 +43,7 @@ type cosmosEndpoint struct {
 }
 
 // cosmosComponents returns the endpoint's components, none if it is off.
-func (s *Server) cosmosComponents(data *data, x *exec.Executor, d *command.Dispatcher) ([]Component, error) {
+func (s *Server) cosmosComponents(part cosmos.Options) ([]Component, error) {
 	o := s.Options.Cosmos
 	if !o.Enabled {
 		return nil, nil
@@ -55,10 +56,8 @@ func (s *Server) cosmosComponents(data *data, x *exec.Executor, d *command.Dispa
 			return nil, err
 		}
 	}
-	server, err := cosmos.New(s.life, cosmos.Options{
-		Catalog: data.catalog, Exec: x, Member: data.member, Dispatcher: d, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Key: o.Key, Endpoint: o.Endpoint, Region: o.Region,
-		Consistency: o.Consistency, CrossPartition: o.CrossPartition,
-	})
+	part.Key, part.Endpoint, part.Region, part.Consistency, part.CrossPartition = o.Key, o.Endpoint, o.Region, o.Consistency, o.CrossPartition
+	server, err := cosmos.New(s.life, part)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +66,12 @@ func (s *Server) cosmosComponents(data *data, x *exec.Executor, d *command.Dispa
 		{Name: "cosmos", Start: e.start, Drain: e.drain, Stop: e.stop},
 		background("cosmos tending", server.Tend),
 	}, nil
+}
+
+// cosmosPart returns what any part of the endpoint works with: a server's, a shard's, a config
+// server's. A router has neither a catalog nor an executor.
+func (s *Server) cosmosPart(cat *catalog.Catalog, x *exec.Executor, d *command.Dispatcher) cosmos.Options {
+	return cosmos.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("NETWORK").With("ctx", "cosmos"), Memory: s.memory}
 }
 
 // checkWellKnownKey rejects the well-known key on addresses other than loopback, unless
@@ -90,7 +95,11 @@ func (s *Server) checkWellKnownKey(o config.Cosmos) error {
 func (e *cosmosEndpoint) start(ctx context.Context) error {
 	var conf *tls.Config
 	if e.o.TLS == "on" {
-		cert, err := certificate(filepath.Join(e.s.Options.Storage.DBPath, cosmosDirectory))
+		dir := e.o.TLSDirectory
+		if dir == "" {
+			dir = filepath.Join(e.s.Options.Storage.DBPath, cosmosDirectory)
+		}
+		cert, err := certificate(dir)
 		if err != nil {
 			return err
 		}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"context"
+	"errors"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -22,6 +24,12 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 		ConfigDB: at, Key: key, AccessControl: s.Options.Security.Authorization, Client: client.Options{Login: client.Member(key), Log: s.log.Logger("SHARDING")}, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
 	})
 	r.Register(d.Registry)
+	part := s.cosmosPart(nil, nil, d)
+	part.Cluster = r
+	endpoint, err := s.cosmosComponents(part)
+	if err != nil {
+		return nil, errors.Join(err, r.Close(ctx))
+	}
 	s.log.registerParams(d.Params)
 	d.Profiler.SetSlow(int64(s.Options.Profile.SlowMS), s.Options.Profile.SampleRate)
 	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
@@ -29,7 +37,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	}
 	return &App{
 		Dispatcher: d, Clients: &d.Clients,
-		Components: []Component{
+		Components: slices.Concat([]Component{
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("beacon", r.Beacon),
@@ -37,6 +45,6 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			background("default concerns", r.FollowConcerns),
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
-		},
+		}, endpoint),
 	}, nil
 }

@@ -3,18 +3,23 @@ package server
 import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/shardsvr"
+	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/node"
 )
 
 // shardServer makes this member part of a shard if it has a role in a cluster; config
 // servers may be a shard, too. It adds the commands, and returns the component that does
 // the background work.
-func (s *Server) shardServer(n *node.Node) []Component {
+func (s *Server) shardServer(n *node.Node) ([]Component, error) {
 	if s.Options.Sharding.Role == "" {
-		return nil
+		return nil, nil
 	}
 	shard := shardsvr.New(n, client.Member(s.Options.Security.Key), s.log.Logger("SHARDING"))
 	shard.Register(n.Dispatcher.Registry)
 	n.Dispatcher.Background = append(n.Dispatcher.Background, shard.Reshardings)
-	return []Component{background("shard", shard.Run)}
+	endpoint, err := cosmos.NewShard(s.cosmosPart(n.Catalog, n.Exec, n.Dispatcher), cosmos.Shard{Guard: n.Guard, Held: n.Held, AskConfig: shard.AskConfig})
+	if err != nil {
+		return nil, err
+	}
+	return []Component{background("shard", shard.Run), background("cosmos tending", endpoint.Tend)}, nil
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
@@ -29,6 +30,9 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 	var before map[string][]string
 	var key *shard.Key // nil if the collection is not sharded
 	name, _ := asked.First()
+	if err := onlyClients(op, asked); err != nil {
+		return err
+	}
 	if err := s.read(func() error {
 		c, err := s.tracked(ns)
 		if err == nil && name == "createIndexes" {
@@ -100,6 +104,20 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 		b.Close()
 	}
 	b.Close()
+	return nil
+}
+
+// onlyClients rejects in a client's indexes what only servers add. Error 197.
+func onlyClients(op *command.Op, asked bson.Doc) error {
+	indexes := asked.Lookup("indexes")
+	if op.Client != nil && op.Client.Internal || indexes.Type != bson.TypeArray {
+		return nil
+	}
+	for v := range indexes.Doc().Values() {
+		if v.Type == bson.TypeDocument && schema.HasOwn(v.Doc()) {
+			return mongoerr.New(mongoerr.InvalidIndexSpecificationOption, "The specification has a field that is not valid: %s", v.Doc())
+		}
+	}
 	return nil
 }
 

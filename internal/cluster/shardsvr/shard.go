@@ -209,6 +209,25 @@ func (s *Shard) set(at string) (*client.Set, error) {
 	return set, nil
 }
 
+// AskConfig runs a command on the primary of the cluster's config servers. It is sent again if
+// the answer was lost. Errors: 70 while this is no shard of a cluster.
+func (s *Shard) AskConfig(ctx context.Context, db string, body bson.Doc) (bson.Doc, error) {
+	doc, err := s.node.Stored(identities, node.ShardIdentity)
+	if err != nil {
+		return nil, err
+	}
+	at := doc.Lookup("configsvrConnectionString")
+	if doc == nil || at.Type != bson.TypeString {
+		return nil, mongoerr.New(mongoerr.ShardNotFound, "this is no shard of a cluster")
+	}
+	set, err := s.set(at.Str())
+	if err != nil {
+		return nil, err
+	}
+	answer, err := set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
+	return answer.Reply, err
+}
+
 // server is the client of a shard's own commands.
 var server = &command.Client{Internal: true}
 
