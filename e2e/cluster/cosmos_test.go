@@ -32,9 +32,13 @@ const accountKey = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mG
 // withCosmos adds a router with the endpoint, and returns the endpoint's URL.
 func (c *cluster) withCosmos(t *testing.T, args ...string) string {
 	port := testkit.FreePort(t)
-	args = append([]string{"--cosmos", "--cosmosPort", strconv.Itoa(port), "--cosmosTls", "off", "--cosmosConsistency", "Strong"}, args...)
-	c.routers = append(c.routers, testkit.StartRouter(t, host("cfg", c.config), args...))
+	c.addCosmosRouter(t, append([]string{"--cosmosPort", strconv.Itoa(port), "--cosmosTls", "off"}, args...)...)
 	return fmt.Sprintf("http://localhost:%d", port)
+}
+
+func (c *cluster) addCosmosRouter(t *testing.T, args ...string) {
+	args = append([]string{"--cosmos", "--cosmosConsistency", "Strong"}, args...)
+	c.routers = append(c.routers, testkit.StartRouter(t, host("cfg", c.config), args...))
 }
 
 // TestCosmosSDK: what e2e/cosmos tests through the SDKs for JavaScript and Go holds through a router,
@@ -53,7 +57,7 @@ func TestCosmosSDK(t *testing.T) {
 	env := append(os.Environ(), "COSMOS_ENDPOINT="+c.withCosmos(t), "COSMOS_KEY="+accountKey, "COSMOS_CLUSTER=1",
 		"EMULATOR=true", "SSL_CERT_FILE="+filepath.Join(certificate, "cert.pem"))
 	// The Go SDK's own tests know these ports, this region and these addresses by heart.
-	c.withCosmos(t, "--cosmosPort", "8081", "--cosmosComputePort", "8903", "--cosmosEndpoint", "https://127.0.0.1:8081/", "--cosmosTls", "on", "--cosmosTlsDirectory", certificate)
+	c.addCosmosRouter(t, "--cosmosPort", "8081", "--cosmosComputePort", "8903", "--cosmosEndpoint", "https://127.0.0.1:8081/", "--cosmosTlsDirectory", certificate)
 	ended, moves := make(chan error), 0
 	go func() {
 		for _, tests := range [][]string{
