@@ -39,6 +39,9 @@
 //     are linearizable (porcupine; what was not answered may have happened, or may yet).
 //   - lists (list_test.go): appends to several lists of a document, and what
 //     findAndModify returns of before, are strictly serializable.
+//   - transactions (transaction_test.go): appends to lists in several documents, and reads of
+//     them, in multi-document transactions are a history of snapshot isolation: no G0, G1a,
+//     G1b, G1c, G-single, and no G2 but write skew.
 //   - inserts (insert_test.go): what was acknowledged is there, and no insert meets itself.
 //   - a queue (queue_test.go): a job is given to one client at the most.
 //   - causal sessions (causal_test.go): who writes on the primary reads it on secondaries.

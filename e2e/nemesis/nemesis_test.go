@@ -36,7 +36,7 @@ func TestNemesis(t *testing.T) {
 	s := startSet(t)
 	plan := newSchedule(*seed, *duration)
 	t.Logf("schedule of -nemesis.seed=%d:\n%v", *seed, plan)
-	workloads := []workload{newTally(s), newRegisters(s), newLists(s), newInserts(s), newQueue(s), newCausal(s), newExpiry(t, s)}
+	workloads := []workload{newTally(s), newRegisters(s), newLists(s), newTransactions(s), newInserts(s), newQueue(s), newCausal(s), newExpiry(t, s)}
 	ctx, stop := context.WithCancel(t.Context())
 	var work sync.WaitGroup
 	for _, w := range workloads {

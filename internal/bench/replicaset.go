@@ -27,6 +27,11 @@ const (
 )
 
 func startReplicaSet(ctx context.Context, dir string, o *Options, more ...string) (_ *replicaSet, err error) {
+	return startSetOf(ctx, dir, "member", setMembers, o, more...)
+}
+
+// startSetOf starts a set of so many members, whose directories' names begin with name.
+func startSetOf(ctx context.Context, dir, name string, members int, o *Options, more ...string) (_ *replicaSet, err error) {
 	s := &replicaSet{}
 	defer func() {
 		if err != nil {
@@ -38,8 +43,8 @@ func startReplicaSet(ctx context.Context, dir string, o *Options, more ...string
 		return s, err
 	}
 	var hosts []string
-	for i := range setMembers {
-		m, err := startServer(ctx, dir, fmt.Sprintf("member-%d", i), o, memberArgs(more...)...)
+	for i := range members {
+		m, err := startServer(ctx, dir, fmt.Sprintf("%s-%d", name, i), o, memberArgs(more...)...)
 		if err != nil {
 			return s, err
 		}
@@ -88,7 +93,7 @@ func (s *replicaSet) initiate(ctx context.Context, hosts []string) error {
 				ready++
 			}
 		}
-		if ready == setMembers && status.VotingMembersCount == setMembers {
+		if ready == len(hosts) && status.VotingMembersCount == len(hosts) {
 			return nil
 		}
 	}

@@ -96,7 +96,7 @@ func RowNames() []string {
 		names = append(names, r.name)
 	}
 	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow)
-	names = append(names, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
+	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -113,21 +113,23 @@ type choice struct {
 	setExpiry bool // replicaExpiryRow
 	streams   bool // streamsRow
 	sync      bool // initialSyncRow
-	sharded   shardedChoice
-	points    bool
-	expiry    bool
-	indexed   bool
-	relayout  bool
-	live      bool
-	shapes    []shape
-	series    bool
+	// transactions is true for all of allTransactions.
+	transactions bool
+	sharded      shardedChoice
+	points       bool
+	expiry       bool
+	indexed      bool
+	relayout     bool
+	live         bool
+	shapes       []shape
+	series       bool
 }
 
 // chooseRows picks rows by a list of names with commas between; "" is all. The
 // names analysis, cosmos, replica, sharded and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -156,6 +158,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.setExpiry = true
 		case name == streamsRow:
 			c.streams = true
+		case name == allTransactions:
+			c.transactions = true
 		case name == initialSyncRow:
 			c.sync = true
 		case c.sharded.choose(name):

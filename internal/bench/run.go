@@ -74,6 +74,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return fmt.Errorf("%s: %w", initialSyncRow, err)
 		}
 	}
+	if chosen.transactions {
+		if err := b.transactions(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.sharded.any() {
 		if err := b.sharded(ctx, chosen.sharded); err != nil {
 			return err

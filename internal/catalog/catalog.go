@@ -90,7 +90,11 @@ type Catalog struct {
 		sync.RWMutex
 		dbs   map[string]map[string]*Collection
 		lives map[storage.Ident]*live // by the idents of descriptors and of open measurements
+		// forming are the collections of open transactions, which no list has.
+		forming map[storage.Ident]*Collection
 	}
+	// changes counts descriptors that were published.
+	changes   atomic.Uint64
 	steppedUp stepUps
 
 	// NoWindows keeps collections that get a TTL index from being laid by windows of expiry.
@@ -125,6 +129,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 	}
 	c.listed.dbs = map[string]map[string]*Collection{}
 	c.listed.lives = map[storage.Ident]*live{}
+	c.listed.forming = map[storage.Ident]*Collection{}
 	all, err := readDescriptors(e)
 	if err != nil {
 		return nil, err
@@ -239,10 +244,15 @@ func (c *Catalog) publish(coll *Collection) {
 	if coll.Open != 0 {
 		c.listed.lives[coll.Open] = coll.live
 	}
+	coll.live.changed.Store(c.changes.Add(1))
 	coll.live.current.Store(coll)
 	c.ttl.note(coll.live, expires(coll))
 	c.names.Store(coll.Namespace, coll)
 	c.uuids.Store(coll.UUID, coll.live)
+	if coll.forming() {
+		c.listed.forming[coll.id] = coll
+		return
+	}
 	db := c.listed.dbs[coll.Namespace.DB]
 	if db == nil {
 		db = map[string]*Collection{}
@@ -287,6 +297,11 @@ func (c *Catalog) unpublish(coll *Collection) {
 
 // unlistLocked frees coll's name, if coll still has it.
 func (c *Catalog) unlistLocked(coll *Collection) {
+	if coll.forming() {
+		c.names.Delete(coll.Namespace)
+		delete(c.listed.forming, coll.id)
+		return
+	}
 	db := c.listed.dbs[coll.Namespace.DB]
 	if now := db[coll.Namespace.Coll]; now == nil || now.live != coll.live {
 		return

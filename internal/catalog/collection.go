@@ -214,7 +214,7 @@ func (c *Collection) changed() error {
 	if now == nil {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped. UUID %s", c.UUID)
 	}
-	if now.Namespace != c.Namespace && !(c.HoldsBuckets() && now.Namespace.Buckets() == c.Namespace) {
+	if now.Namespace != c.Namespace && !now.forming() && !(c.HoldsBuckets() && now.Namespace.Buckets() == c.Namespace) {
 		return mongoerr.New(mongoerr.QueryPlanKilled, "collection renamed from '%s' to '%s'. UUID %s", c.Namespace, now.Namespace, c.UUID)
 	}
 	return nil

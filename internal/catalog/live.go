@@ -18,7 +18,9 @@ type live struct {
 	gate    gate
 	current atomic.Pointer[Collection]
 	dropped atomic.Bool
-	forming atomic.Bool // see Collection.Forming
+	// changed is the number of the change that has published the current descriptor, of all
+	// changes of the catalog.
+	changed atomic.Uint64
 	// learned is state of the executor that lives as long as the collection.
 	learned atomic.Value
 	counter *storage.Counter // nil if there are no records

@@ -548,7 +548,7 @@ func (t *change) command(coll *Collection, name string, f func(b *bson.Builder))
 
 // commandOver is command, with what was there before.
 func (t *change) commandOver(coll *Collection, name string, old bson.Doc, f func(b *bson.Builder)) {
-	if !t.e.ops.on || coll.own() {
+	if !t.e.ops.on || coll.own() || coll.forming() {
 		return
 	}
 	b := new(bson.Builder).String(name, coll.Namespace.Coll)

@@ -46,10 +46,15 @@ func (c *Catalog) StepUp(ctx context.Context) error {
 	return nil
 }
 
-// all lists all collections.
+// all lists all collections, those of open transactions among them.
 func (c *Catalog) all() (all []*Collection) {
 	for _, db := range c.Databases() {
 		all = append(all, c.Collections(db)...)
+	}
+	c.listed.RLock()
+	defer c.listed.RUnlock()
+	for _, coll := range c.listed.forming {
+		all = append(all, coll)
 	}
 	return all
 }

@@ -5,20 +5,19 @@ import (
 	"context"
 	"errors"
 	"iter"
-	"slices"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// maxTransactionBytes bounds what a transaction writes, in bytes: it is one entry of the
-// log.
-const maxTransactionBytes = 64 << 20
+// maxTransactionBytes bounds what a transaction writes, in bytes, above what memory's budget
+// does: a batch of the store has 4 GB at most, with the keys in indexes.
+const maxTransactionBytes = 1 << 30
 
 // copiesDrafted is how many copies of what a transaction writes are in memory: in its
 // draft, and in the list of its writes.
@@ -45,10 +44,13 @@ type Transaction struct {
 	bytes   int
 	account memory.Account
 	held    memory.Holding
-	// created are the collections that it has created. They are there at once, are listed
-	// from the commit on, and go with the transaction if it is aborted and they have
-	// nothing in them.
-	created []*Collection
+	// lockWait bounds how long a statement waits for a gate; below 0: as long as the statement
+	// may run.
+	lockWait time.Duration
+	// created are the collections that it has created.
+	created []*formed
+	// changes is the number of a change of the catalog that its state has, with all before it.
+	changes uint64
 }
 
 // draftWrite is a write of a transaction: an insert has no old document, a delete no new
@@ -62,10 +64,11 @@ type draftWrite struct {
 // BeginTransaction begins a transaction in the state of now. x is the operation of its
 // session. Errors: those of the disk.
 func (c *Catalog) BeginTransaction(x *Execution) (*Transaction, error) {
-	t := &Transaction{c: c, draft: c.Begin(), x: x, at: x.at}
+	// What is published is in the store: the state that follows has all changes up to this one.
+	t := &Transaction{c: c, draft: c.Begin(), x: x, at: x.at, changes: c.changes.Load()}
 	t.account.Open(c.memory)
 	t.held = t.account.Hold(nil)
-	t.draft.txn = t
+	t.draft.txn, t.draft.forms = t, t
 	if err := t.draft.u.Fix(); err != nil {
 		t.end()
 		return nil, err
@@ -113,6 +116,32 @@ func (t *Transaction) Enter() bool {
 	return true
 }
 
+// SetLockWait sets how long the next statement waits for DDL; below 0 it waits as long as it
+// may run. The transaction is in use.
+func (t *Transaction) SetLockWait(d time.Duration) { t.lockWait = d }
+
+// LockTimeout returns the error of what a transaction could not lock in time: code 24.
+func LockTimeout(what string, wait time.Duration) error {
+	return mongoerr.New(mongoerr.LockTimeout, "Unable to acquire %s within %dms.", what, wait.Milliseconds())
+}
+
+// enterGate enters the gate of a collection for a statement. Errors: 24, the cause of ctx's
+// end.
+func (t *Transaction) enterGate(ctx context.Context, c *Collection) error {
+	switch {
+	case c.live.gate.TryRLock():
+		return nil
+	case t.lockWait >= 0:
+		soon, end := context.WithTimeoutCause(ctx, t.lockWait, LockTimeout("IX lock on '"+c.Namespace.String()+"'", t.lockWait))
+		defer end()
+		ctx = soon
+	}
+	return c.live.gate.RLock(ctx)
+}
+
+// Written returns how many writes the statements have made, and their size in bytes.
+func (t *Transaction) Written() (operations, bytes int) { return len(t.writes), t.bytes }
+
 // Leave ends the use of the transaction, which keeps its locks. It has left all gates.
 func (t *Transaction) Leave() { t.mu.Unlock() }
 
@@ -123,7 +152,6 @@ func (t *Transaction) Abort() {
 	if !t.ended {
 		t.end()
 	}
-	t.show()
 }
 
 // end forgets a transaction whose unit has ended.
@@ -154,35 +182,15 @@ func (t *Transaction) Databases() iter.Seq[string] {
 				return
 			}
 		}
+		for _, f := range t.created {
+			if !yield(f.ns.DB) {
+				return
+			}
+		}
 	}
 }
 
-// Create creates a collection with options, nil for none, in a unit of its own. Error 112
-// where one of that name has come since the transaction began.
-func (t *Transaction) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
-	c, err := t.c.Create(ctx, ns, options)
-	if mongoerr.Is(err, mongoerr.NamespaceExists) {
-		err = storage.ErrConflict
-	}
-	if err == nil {
-		c.live.forming.Store(true)
-		t.created = append(t.created, c)
-	}
-	return c, err
-}
-
-// Forming reports whether an open transaction has created the collection, which is then not
-// listed.
-func (c *Collection) Forming() bool { return c.live.forming.Load() }
-
-// Created reports whether the transaction has created a collection.
-func (t *Transaction) Created(c *Collection) bool {
-	return slices.ContainsFunc(t.created, func(o *Collection) bool { return o.live == c.live })
-}
-
-// AbortAndDrop is Abort that also drops what the transaction has created, unless others have
-// written there. What cannot be dropped now, since this member is no longer primary, stays,
-// without documents.
+// AbortAndDrop is Abort that also drops what the transaction has created.
 func (t *Transaction) AbortAndDrop(ctx context.Context) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -190,28 +198,6 @@ func (t *Transaction) AbortAndDrop(ctx context.Context) {
 		t.end()
 	}
 	t.dropCreated(ctx)
-}
-
-// dropCreated drops what the transaction has created, unless others have written there.
-func (t *Transaction) dropCreated(ctx context.Context) {
-	for _, made := range t.created {
-		_ = t.c.change(ctx, only(made.live), func(d *change) error {
-			c := made.Latest()
-			if c == nil || c.Count() > 0 {
-				return nil
-			}
-			d.command(c, "drop", nil)
-			return d.drop(c)
-		})
-	}
-	t.show()
-}
-
-// show lists what the transaction has created, as far as it is still there.
-func (t *Transaction) show() {
-	for _, c := range t.created {
-		c.live.forming.Store(false)
-	}
 }
 
 // wrote adds a write to the list. Errors: 146, 257.
@@ -240,8 +226,7 @@ func (t *Transaction) wrote(c *Collection, old, doc bson.Doc) error {
 func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 	defer t.end()
 	u := t.draft
-	if len(t.writes) == 0 {
-		t.show()
+	if len(t.writes) == 0 && len(t.created) == 0 {
 		return nil
 	}
 	u.leaveGates()
@@ -249,16 +234,9 @@ func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 		return err
 	}
 	for {
-		u.redraft(t.at)
-		closed, err := t.write(ctx, u)
-		if err == nil {
-			t.x.Did(retryable.Committed, 0, bson.Empty)
-			err = t.x.Commit(ctx, u, d)
-			t.show()
-			return err
-		}
+		closed, err := t.tryCommit(ctx, u, d)
 		u.leaveGates()
-		if !errors.Is(err, storage.ErrLockBusy) {
+		if closed == nil || !errors.Is(err, storage.ErrLockBusy) {
 			return err
 		}
 		if err := t.await(ctx, closed); err != nil {
@@ -268,6 +246,28 @@ func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 			return err
 		}
 	}
+}
+
+// tryCommit makes the writes again, and commits them. closed is the collection whose gate was
+// closed, where nothing has happened and the error is ErrLockBusy.
+func (t *Transaction) tryCommit(ctx context.Context, u *Unit, d storage.Durability) (closed *Collection, err error) {
+	u.redraft(t)
+	if len(t.created) > 0 {
+		t.c.ddl.Lock()
+		defer t.c.ddl.Unlock()
+		if err := t.reveal(u); err != nil {
+			return nil, err
+		}
+	}
+	if closed, err = t.write(ctx, u); err != nil {
+		return closed, err
+	}
+	t.x.Did(retryable.Committed, 0, bson.Empty)
+	if err := t.x.Commit(ctx, u, d); err != nil {
+		return nil, err
+	}
+	t.created = nil
+	return nil, nil
 }
 
 // await waits until a gate is open. Who has closed it waits for no lock of a transaction.
@@ -324,8 +324,9 @@ func (u *Unit) leaveGates() {
 
 // redraft makes the draft of a transaction, which was loosened or restarted, a unit like
 // any other, that has its locks and time.
-func (u *Unit) redraft(at Evaluation) {
-	u.txn = nil
+func (u *Unit) redraft(t *Transaction) {
+	at := t.at
+	u.txn, u.forms = nil, t
 	u.e.release()
 	u.e = effects.Get().(*Effect)
 	u.e.c, u.e.u, u.e.at = u.c, u.u, at

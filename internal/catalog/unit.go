@@ -64,6 +64,7 @@ type Unit struct {
 	Expires *Rule
 	reads   []pendingRead
 	txn     *Transaction // whose draft it is, or nil
+	forms   *Transaction // whose writes it has: it sees what that has created; nil for none
 	*scratch
 }
 
@@ -149,7 +150,11 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 		} else if u.e.own != c.own() {
 			return nil, storage.ErrLockBusy // a unit is either for this member alone or replicated
 		}
-		if u.txn != nil || len(u.gates) == 0 && !u.u.HoldsLocks() {
+		if u.txn != nil {
+			if err := u.txn.enterGate(ctx, c); err != nil {
+				return nil, err
+			}
+		} else if len(u.gates) == 0 && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
 				return nil, err
 			}
@@ -159,6 +164,11 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 		u.gates = append(u.gates, c.live)
 	}
 	now := c.Latest()
+	if u.forms != nil {
+		if f := u.forms.formedOf(c.live); f != nil {
+			now = f.see()
+		}
+	}
 	if first && (u.Guard != nil || now != nil && now.sharding != nil) {
 		var err error
 		if now, err = u.admit(ctx, c); err != nil {

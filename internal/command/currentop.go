@@ -13,6 +13,8 @@ import (
 type CurrentOpOptions struct {
 	// IdleConnections lists clients that run nothing, too.
 	IdleConnections bool
+	// IdleSessions lists transactions of which no statement runs, too.
+	IdleSessions bool
 	// IdleCursors lists open cursors that no operation uses, too.
 	IdleCursors bool
 	// OwnOps lists only what the user of For runs or, where For's client has not
@@ -50,6 +52,9 @@ func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 		for _, list := range d.Background {
 			docs = append(docs, list()...)
 		}
+	}
+	if o.IdleSessions {
+		docs = append(docs, d.idleSessions(o, now)...)
 	}
 	if o.IdleCursors {
 		docs = append(docs, d.Cursors.idle(d.Host, o)...)
@@ -94,6 +99,9 @@ func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) 
 	}
 	if op.Session != nil {
 		b.Doc("lsid", op.Session.ID.Document())
+		if t := op.Session.shown.Load(); t != nil && op.InTransaction() && op.Generic.TxnNumber == t.number {
+			t.append(b, now)
+		}
 	}
 	took := now.Sub(op.Start)
 	b.Int64("secs_running", int64(took/time.Second)).Int64("microsecs_running", took.Microseconds())

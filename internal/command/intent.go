@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
@@ -175,6 +176,11 @@ func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err e
 
 // enter passes op, a write, through the gate, unless this member accepts no writes.
 func (d *Dispatcher) enter(ctx context.Context, op *Op) (Pass, error) {
+	if wait := d.Transactions.wait(); op.Transaction != nil && wait >= 0 {
+		soon, end := context.WithTimeoutCause(ctx, wait, catalog.LockTimeout("the server's lock for writes", wait))
+		defer end()
+		ctx = soon
+	}
 	op.SetWaitingForLock(true)
 	defer op.SetWaitingForLock(false)
 	if op.InTransaction() && !op.Generic.HasStart {

@@ -35,8 +35,8 @@ type Metrics struct {
 	// Asserts by kind: Regular counts our own bugs, User the users' errors.
 	AssertRegular, AssertUser atomic.Int64
 
-	reads, writes, commands latency
-	tail                    tail // of reads and writes
+	reads, writes, commands, transactions latency
+	tail                                  tail // of reads and writes
 }
 
 type latency struct{ micros, ops atomic.Int64 }
@@ -103,7 +103,7 @@ func (m *Metrics) AppendLatencies(b *bson.Builder) {
 	for _, l := range []struct {
 		name string
 		l    *latency
-	}{{"reads", &m.reads}, {"writes", &m.writes}, {"commands", &m.commands}, {"transactions", &latency{}}} {
+	}{{"reads", &m.reads}, {"writes", &m.writes}, {"commands", &m.commands}, {"transactions", &m.transactions}} {
 		b.OpenDoc(l.name).Int64("latency", l.l.micros.Load()).Int64("ops", l.l.ops.Load())
 		if l.name != "transactions" {
 			b.Int64("queryableEncryptionLatencyMicros", 0)

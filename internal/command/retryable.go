@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -18,6 +19,8 @@ type numbered struct {
 	turn        chan struct{} // holds one value while an operation runs; made by begun
 	newest      catalog.Newest
 	transaction transaction
+	// shown is the open transaction as others may see it at any time; nil for none.
+	shown atomic.Pointer[shownTransaction]
 	// wanted tells an operation that waits for the end of a critical section, with which it
 	// has nothing done, that the session's turn is wanted.
 	wanted catalog.Notifier

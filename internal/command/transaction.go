@@ -30,21 +30,48 @@ type transaction struct {
 	t      *catalog.Transaction
 	x      *catalog.Execution
 	timer  *time.Timer // of the end of its life
+	shown  *shownTransaction
 	// expiryTime is the instant by which rules hide documents from it.
 	expiryTime int64
 }
 
 // Transactions counts transactions, for serverStatus.
 type Transactions struct {
-	lifetime *IntParam
+	lifetime, lockWait *IntParam
 
 	open, active                atomic.Int64
 	started, committed, aborted atomic.Int64
+	last                        atomic.Pointer[lastCommitted]
 }
+
+// lastCommitted is the transaction that was committed last.
+type lastCommitted struct {
+	operations, bytes int
+	writeConcern      bson.Doc
+}
+
+// defaultWriteDoc is the write concern of a commit that gives none.
+var defaultWriteDoc = new(bson.Builder).String("w", "majority").Int32("wtimeout", 0).Finish()
 
 // NewTransactions registers the parameters of transactions.
 func NewTransactions(p *Params) *Transactions {
-	return &Transactions{lifetime: p.Int(IntSpec{Name: "transactionLifetimeLimitSeconds", Default: 60, Min: 1, HasMin: true})}
+	return &Transactions{
+		lifetime: p.Int(IntSpec{Name: "transactionLifetimeLimitSeconds", Default: 60, Min: 1, HasMin: true}),
+		lockWait: p.Int(IntSpec{Name: "maxTransactionLockRequestTimeoutMillis", Default: 5}),
+	}
+}
+
+// wait is how long a statement waits for a lock; below 0 as long as it may run.
+func (t *Transactions) wait() time.Duration {
+	return time.Duration(t.lockWait.Load()) * time.Millisecond
+}
+
+// TransactionCounts are counts of transactions.
+type TransactionCounts struct{ Open, Active, Started, Committed, Aborted int64 }
+
+// Counts returns the counts.
+func (t *Transactions) Counts() TransactionCounts {
+	return TransactionCounts{t.open.Load(), t.active.Load(), t.started.Load(), t.committed.Load(), t.aborted.Load()}
 }
 
 // AppendStatus writes the counts as serverStatus shows them.
@@ -53,6 +80,9 @@ func (t *Transactions) AppendStatus(b *bson.Builder) {
 	b.Int64("currentActive", active).Int64("currentInactive", max(open-active, 0)).Int64("currentOpen", open)
 	b.Int64("totalAborted", t.aborted.Load()).Int64("totalCommitted", t.committed.Load()).Int64("totalStarted", t.started.Load())
 	b.Int64("totalPrepared", 0).Int64("totalPreparedThenCommitted", 0).Int64("totalPreparedThenAborted", 0).Int64("currentPrepared", 0)
+	if l := t.last.Load(); l != nil {
+		b.OpenDoc("lastCommittedTransaction").Int64("operationCount", int64(l.operations)).Int64("oplogOperationBytes", int64(l.bytes)).Doc("writeConcern", l.writeConcern).Close()
+	}
 }
 
 // InTransaction reports whether op is a statement of a multi-document transaction, or
@@ -106,8 +136,11 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	}
 	op.Transaction = tr.t
 	op.ExpiryTime = tr.expiryTime
+	tr.t.SetLockWait(d.Transactions.wait())
 	d.Transactions.active.Add(1)
+	tr.shown.enter(op.Client)
 	err = d.handle(ctx, op)
+	tr.shown.leave()
 	d.Transactions.active.Add(-1)
 	tr.t.Leave()
 	if err != nil || op.failed {
@@ -146,8 +179,10 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	if err != nil {
 		return err
 	}
-	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: c.Clock.ExpiryTime()}
-	tr.timer = time.AfterFunc(time.Duration(d.Transactions.lifetime.Load())*time.Second, func() { d.expireTransaction(se, t) })
+	life := time.Duration(d.Transactions.lifetime.Load()) * time.Second
+	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: c.Clock.ExpiryTime(), shown: newShown(op, life)}
+	se.shown.Store(tr.shown)
+	tr.timer = time.AfterFunc(life, func() { d.expireTransaction(se, t) })
 	d.Transactions.open.Add(1)
 	d.Transactions.started.Add(1)
 	return nil
@@ -200,14 +235,17 @@ func (d *Dispatcher) abortTransaction(se *Session) {
 	d.Cursors.killTransaction(se.ID, tr.number)
 	tr.t.AbortAndDrop(context.Background())
 	d.Transactions.aborted.Add(1)
-	d.endTransaction(tr, aborted)
+	d.endTransaction(se, aborted)
 }
 
-// endTransaction notes that a transaction has ended.
-func (d *Dispatcher) endTransaction(tr *transaction, as transactionState) {
+// endTransaction notes that the transaction of a session has ended.
+func (d *Dispatcher) endTransaction(se *Session, as transactionState) {
+	tr := &se.transaction
 	tr.timer.Stop()
 	tr.x.End()
-	tr.state, tr.t, tr.x, tr.timer = as, nil, nil, nil
+	se.shown.Store(nil)
+	d.Metrics.transactions.add(time.Since(tr.shown.begun))
+	tr.state, tr.t, tr.x, tr.timer, tr.shown = as, nil, nil, nil, nil
 	d.Transactions.open.Add(-1)
 }
 
@@ -261,19 +299,28 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 		return tr.over(op.Generic.TxnNumber)
 	}
 	d.Cursors.killTransaction(se.ID, tr.number)
+	last := &lastCommitted{writeConcern: defaultWriteDoc}
+	if v := op.Generic.WriteConcern; v.Type == bson.TypeDocument {
+		last.writeConcern = v.Doc().Clone()
+	}
+	last.operations, last.bytes = tr.t.Written()
+	d.Transactions.active.Add(1)
+	tr.shown.enter(op.Client)
 	err := op.mayCommit(tr.t)
 	if err == nil {
 		err = tr.t.Commit(ctx, op.WriteConcern.Durability())
 	}
+	d.Transactions.active.Add(-1)
 	tr.t.Leave()
 	if err != nil {
 		tr.t.AbortAndDrop(context.Background())
 		d.Transactions.aborted.Add(1)
-		d.endTransaction(tr, aborted)
+		d.endTransaction(se, aborted)
 		return err
 	}
 	d.Transactions.committed.Add(1)
-	d.endTransaction(tr, committed)
+	d.Transactions.last.Store(last)
+	d.endTransaction(se, committed)
 	return nil
 }
 

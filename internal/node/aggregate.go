@@ -209,7 +209,7 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	}
 	var c *catalog.Collection
 	if base.Coll != "" {
-		if c = n.Catalog.Lookup(base); c == nil {
+		if c = n.lookup(op, base); c == nil {
 			if c, err = n.sealedBuckets(base); err != nil {
 				return nil, err
 			}

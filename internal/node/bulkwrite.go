@@ -231,7 +231,7 @@ func (b *bulk) run(ctx context.Context, i int, s *bulkStatement) error {
 	if err := b.op.MayWrite(space.DB); err != nil {
 		return err
 	}
-	if err := b.n.checkUUID(space.DB, space.Collection, b.n.Catalog.Lookup(namespace(space)), s.space.expected); err != nil {
+	if err := b.n.checkUUID(space.DB, space.Collection, b.n.lookup(space, namespace(space)), s.space.expected); err != nil {
 		return err
 	}
 	switch s.kind {

@@ -92,7 +92,7 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
-	if c := n.Catalog.Lookup(ns); c != nil {
+	if c := n.lookup(op, ns); c != nil {
 		if op.Transaction != nil {
 			return mongoerr.New(mongoerr.NamespaceExists, "ns: %s already exists with options: %s", ns, c.Options)
 		}

@@ -40,7 +40,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	c := n.Catalog.Lookup(ns)
+	c := n.lookup(op, ns)
 	if err := n.checkUUID(ns.DB, ns.Coll, c, op.Args.Value("collectionUUID")); err != nil {
 		return err
 	}
@@ -67,9 +67,9 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot create new indexes on existing collection %s in a multi-document transaction.", ns)
 	}
 	op.ReportProgress(func() (command.Progress, bool) { return n.buildProgress(ns) })
-	before, after, err := n.Catalog.CreateIndexesWhen(ctx, ns, specs, built)
+	before, after, err := n.buildIndexes(ctx, op, ns, specs, built)
 	if err != nil {
-		if created {
+		if created && op.Transaction == nil {
 			n.Catalog.Drop(ctx, ns)
 		}
 		return err
@@ -81,7 +81,7 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	case after-before < len(specs):
 		notes = append(notes, "index already exists")
 	}
-	if c := n.Catalog.Lookup(ns); c != nil {
+	if c := n.lookup(op, ns); c != nil {
 		if c.Settings.Clustered != nil {
 			before, after = before-1, after-1
 		}
@@ -105,6 +105,14 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		op.Reply.String("note", strings.Join(notes, "\n\n"))
 	}
 	return nil
+}
+
+// buildIndexes builds indexes for an operation.
+func (n *Node) buildIndexes(ctx context.Context, op *command.Op, ns schema.Namespace, specs []bson.Doc, built func(context.Context, catalog.UUID) error) (before, after int, err error) {
+	if op.Transaction != nil {
+		return op.Transaction.CreateIndexes(ctx, op.Transaction.Lookup(ns), specs)
+	}
+	return n.Catalog.CreateIndexesWhen(ctx, ns, specs, built)
 }
 
 // builtFor returns what a build waits for before its indexes are ready: the quorum of the

@@ -83,7 +83,7 @@ func (w *world) Explain(ctx context.Context, ns pipeline.Namespace, p *pipeline.
 func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Query, error) {
 	f := *w
 	f.ns = schema.Namespace{DB: ns.DB, Coll: ns.Coll}
-	if f.coll = w.n.Catalog.Lookup(f.ns); f.coll == nil {
+	if f.coll = w.n.lookup(w.op, f.ns); f.coll == nil {
 		var err error
 		if f.coll, err = w.n.sealedBuckets(f.ns); err != nil {
 			return nil, nil, err

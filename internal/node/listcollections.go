@@ -38,9 +38,6 @@ func (n *Node) runListCollections(ctx context.Context, op *command.Op) error {
 	nameOnly, authorized := op.Args.Bool("nameOnly"), op.Args.Bool("authorizedCollections")
 	var docs []bson.Doc
 	for _, c := range n.Catalog.Collections(op.DB) {
-		if c.Forming() {
-			continue
-		}
 		for _, d := range listedCollection(c, nameOnly) {
 			if authorized && !access.Sees(op, op.DB, d.Lookup("name").Str()) {
 				continue

@@ -37,9 +37,6 @@ func (n *Node) runListIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.InvalidOptions, "The includeBuildUUIDs flag and includeBuildIndexInfo flag cannot both be set to true")
 	}
 	c, err := n.existing(op, "ns does not exist: "+op.NS)
-	if err == nil && c.Forming() {
-		err = mongoerr.New(mongoerr.NamespaceNotFound, "ns does not exist: %s", op.NS)
-	}
 	if err != nil {
 		return err
 	}

@@ -44,11 +44,21 @@ func (n *Node) collection(op *command.Op) (*catalog.Collection, error) {
 		op.SetCollection(c.Namespace.Coll)
 		return c, nil
 	}
-	c := n.Catalog.Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection})
+	c := n.lookup(op, namespace(op))
 	if c != nil && c.IsView() {
 		return nil, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", op.NS)
 	}
 	return c, nil
+}
+
+// lookup finds a collection or view as an operation sees it, or returns nil.
+func (n *Node) lookup(op *command.Op, ns schema.Namespace) *catalog.Collection {
+	if op.Transaction != nil {
+		if c := op.Transaction.Lookup(ns); c != nil {
+			return c
+		}
+	}
+	return n.Catalog.Lookup(ns)
 }
 
 // newScope is scopeIn with new memory.
@@ -153,7 +163,7 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 // one.
 func stateOf(op *command.Op) *exec.StoreState {
 	if op.Transaction != nil {
-		return &exec.StoreState{Snapshot: op.Transaction.State(), ExpiryTime: op.ExpiryTime, Serial: true, New: op.Transaction.Created}
+		return &exec.StoreState{Snapshot: op.Transaction.State(), ExpiryTime: op.ExpiryTime, Serial: true, Knows: op.Transaction.Knows}
 	}
 	if op.State == nil {
 		return nil
@@ -163,7 +173,7 @@ func stateOf(op *command.Op) *exec.StoreState {
 
 // lookupAt calls catalog.LookupAt for a state; now is what the catalog has, or nil.
 func (n *Node) lookupAt(s *exec.StoreState, ns schema.Namespace, c *catalog.Collection) (*catalog.Collection, error) {
-	if s == nil || c != nil && s.New != nil && s.New(c) {
+	if s == nil || c != nil && s.Knows != nil && s.Knows(c) {
 		return c, nil
 	}
 	return n.Catalog.LookupAt(ns, c, s.Snapshot)

@@ -162,3 +162,61 @@ func TestTransactionOfDeposedPrimary(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 }
+
+// TestIdleTransactionIsShown holds that currentOp and serverStatus show a transaction of which
+// no statement runs, until it ends.
+func TestIdleTransactionIsShown(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":0}]}`)
+	s.statement(`1 7 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}],"readConcern":{"level":"snapshot"}}`)
+	idle := func(command string) (all []bson.Doc) {
+		t.Helper()
+		r := s.run("a", "admin", command)
+		list := r.Lookup("inprog")
+		if list.IsMissing() {
+			list = r.Lookup("cursor").Doc().Lookup("firstBatch")
+		}
+		for v := range list.Doc().Values() {
+			if d := v.Doc(); d.Lookup("type").Str() == "idleSession" {
+				all = append(all, d)
+			}
+		}
+		return all
+	}
+	for _, command := range []string{`{"currentOp":1}`, `{"aggregate":1,"pipeline":[{"$currentOp":{}}],"cursor":{}}`} {
+		all := idle(command)
+		if len(all) != 1 {
+			t.Fatalf("%s: %v", command, all)
+		}
+		d, x := all[0], all[0].Lookup("transaction").Doc()
+		open, active, inactive := x.Lookup("timeOpenMicros").Int64(), x.Lookup("timeActiveMicros").Int64(), x.Lookup("timeInactiveMicros").Int64()
+		parameters := x.Lookup("parameters").Doc().String()
+		switch {
+		case d.Lookup("desc").Str() != "inactive transaction", d.Lookup("active").Bool(), d.Lookup("waitingForLock").Bool(),
+			parameters != `{ txnNumber: 7, autocommit: false, readConcern: { level: "snapshot" } }`, x.Lookup("readTimestamp").Timestamp() == 0,
+			open <= 0, active <= 0, active > open, inactive < 0, !x.Has("startWallClockTime"), !x.Has("expiryTime"):
+			t.Errorf("%s: %s", command, d)
+		}
+	}
+	if all := idle(`{"aggregate":1,"pipeline":[{"$currentOp":{"idleSessions":false}}],"cursor":{}}`); len(all) > 0 {
+		t.Errorf("without idle sessions: %v", all)
+	}
+	status := func() string { return s.run("a", "admin", `{"serverStatus":1}`).Lookup("transactions").String() }
+	if got := status(); !strings.Contains(got, "currentActive: 0, currentInactive: 1, currentOpen: 1, totalAborted: 0, totalCommitted: 0, totalStarted: 1") {
+		t.Errorf("%s", got)
+	}
+	s.statement(`1 7 {"commitTransaction":1,"writeConcern":{"w":"majority"}}`)
+	if all := idle(`{"currentOp":1}`); len(all) > 0 {
+		t.Errorf("after the commit: %v", all)
+	}
+	if got := status(); !strings.Contains(got, "currentOpen: 0, totalAborted: 0, totalCommitted: 1, totalStarted: 1") ||
+		!strings.Contains(got, `lastCommittedTransaction: { operationCount: 1, oplogOperationBytes: `) || !strings.Contains(got, `writeConcern: { w: "majority" }`) {
+		t.Errorf("%s", got)
+	}
+	latency := s.run("a", "admin", `{"serverStatus":1}`).Lookup("opLatencies").Doc().Lookup("transactions").Doc()
+	if latency.Lookup("ops").Int64() != 1 || latency.Lookup("latency").Int64() <= 0 {
+		t.Errorf("%s", latency)
+	}
+}

@@ -103,7 +103,9 @@ func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
 	if a.Bool("targetAllNodes") {
 		return nil, mongoerr.New(mongoerr.FailedToParse, "$currentOp supports targetAllNodes parameter only for sharded clusters")
 	}
+	idle := a.Bool("idleSessions") || !a.Has("idleSessions")
 	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
+		IdleSessions:    idle,
 		IdleConnections: a.Bool("idleConnections"), IdleCursors: a.Bool("idleCursors"), Truncate: a.Bool("truncateOps"),
 		OwnOps: w.op.Controlled() && !a.Bool("allUsers"), For: w.op,
 	})}, nil

@@ -53,13 +53,13 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 // writableInTransaction refuses writes that a transaction may not make: 263.
 func writableInTransaction(op *command.Op, c *catalog.Collection, ns schema.Namespace) error {
 	switch {
-	case op.Transaction == nil || c == nil:
+	case op.Transaction == nil || c == nil && !ns.IsSystem():
+	case ns.IsSystem():
+		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot write to system collection %s within a transaction.", ns)
 	case c.IsTimeseries():
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot insert into a time-series collection in a multi-document transaction: %s", ns)
 	case c.Capped:
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Collection '%s' is a capped collection. Writes in transactions are not allowed on capped collections.", ns)
-	case ns.IsSystem():
-		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot write to system collection %s within a transaction.", ns)
 	}
 	return nil
 }

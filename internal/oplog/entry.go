@@ -160,7 +160,7 @@ func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
 
 // applyOps writes a document of a transaction: {op: "c", ns: "admin.$cmd", o: {applyOps:
 // […]}}. All but the last are partial, and the last one has the number of operations where
-// there are several.
+// there are several. prevOpTime is the time of the one before.
 func (e *Entry) applyOps(b *bson.Builder, i int) bson.Doc {
 	from := 0
 	if i > 0 {
@@ -182,13 +182,21 @@ func (e *Entry) applyOps(b *bson.Builder, i int) bson.Doc {
 		b.Int64("count", int64(len(e.operations)))
 	}
 	b.Close()
-	return e.end(b, i)
+	e.time(b, i).OpenDoc("prevOpTime")
+	if i == 0 {
+		b.Timestamp("ts", 0).Int64("t", -1)
+	} else {
+		b.Timestamp("ts", e.At(i-1)).Int64("t", int64(e.Term))
+	}
+	return b.Close().Finish()
 }
 
-// end writes the time.
-func (e *Entry) end(b *bson.Builder, i int) bson.Doc {
+// end writes the time, and ends the document.
+func (e *Entry) end(b *bson.Builder, i int) bson.Doc { return e.time(b, i).Finish() }
+
+func (e *Entry) time(b *bson.Builder, i int) *bson.Builder {
 	at := e.At(i)
-	return b.Timestamp("ts", at).Int64("t", int64(e.Term)).Int64("v", version).Date("wall", int64(at>>32)*1000).Finish()
+	return b.Timestamp("ts", at).Int64("t", int64(e.Term)).Int64("v", version).Date("wall", int64(at>>32)*1000)
 }
 
 // forms write an operation that takes one document, by its kind.

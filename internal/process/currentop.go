@@ -14,7 +14,7 @@ func (p *Process) CurrentOp() *command.Command {
 }
 
 func (p *Process) runCurrentOp(_ context.Context, op *command.Op) error {
-	options := command.CurrentOpOptions{Truncate: true, For: op}
+	options := command.CurrentOpOptions{Truncate: true, IdleSessions: true, For: op}
 	var filter bson.Builder
 	first := true
 	for name, v := range op.Body.All() {

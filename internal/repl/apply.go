@@ -91,7 +91,7 @@ func (g *Group) applyAll(entries []*raftpb.Entry) error {
 }
 
 // applyRun applies the first entries, and returns how many: a change of the configuration
-// alone; others together, within maxRunBytes.
+// and an entry of a chain alone; others together, within maxRunBytes.
 func (g *Group) applyRun(entries []*raftpb.Entry) (n int, err error) {
 	r := &g.run
 	defer r.reset()
@@ -106,7 +106,7 @@ func (g *Group) applyRun(entries []*raftpb.Entry) (n int, err error) {
 			at.Time = d.time
 		}
 		stale := d.kind != 0 && g.seams.stale(d.term, at.Term) // all members drop it, and store that they did
-		alone := !stale && (d.kind == kindConfig || e.GetType() != raftpb.EntryNormal)
+		alone := !stale && (d.kind >= kindConfig || e.GetType() != raftpb.EntryNormal)
 		bytes += len(e.GetData())
 		if len(r.changes) > 0 && (alone || bytes > maxRunBytes) {
 			break
@@ -161,10 +161,15 @@ func readEntry(e *raftpb.Entry) (d entry, err error) {
 	return decodeEntry(data)
 }
 
-// applyAlone applies a change of the configuration.
+// applyAlone applies a change of the configuration, or an entry of a chain.
 func (g *Group) applyAlone(at Position, e *raftpb.Entry, d entry) error {
-	if e.GetType() != raftpb.EntryNormal {
+	switch {
+	case e.GetType() != raftpb.EntryNormal:
 		return g.applyConfChange(at, e, d)
+	case d.kind == kindPart:
+		return g.Machine.Apply([]Change{{At: at, Part: d.payload}})
+	case d.kind == kindLast:
+		return g.Machine.Apply([]Change{{At: at, Chain: d.payload, Own: g.own(at)}})
 	}
 	return g.applyConfig(at, d, g.state.conf)
 }

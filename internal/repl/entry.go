@@ -29,10 +29,13 @@ const (
 	kindNoop   entryKind = 1 // nothing; its payload is a note
 	kindEffect entryKind = 2 // a write: the machine's bytes
 	kindConfig entryKind = 3 // a new configuration of the set
+	kindPart   entryKind = 4 // a part of a chain; see chain
+	kindLast   entryKind = 5 // the last entry of a chain: a write, with the chain's parts
 )
 
 const (
 	entryVersion = 1
+	chainVersion = 2 // of the entries of chains
 	// entryHead is the length of an entry's header, which precedes its payload:
 	// version, kind, term of evaluation, time.
 	entryHead = 1 + 1 + 8 + 8
@@ -54,7 +57,11 @@ func (e entry) encode() []byte {
 	if e.room == nil {
 		b = make([]byte, 0, entryHead+len(e.payload))
 	}
-	b = append(b, entryVersion, byte(e.kind))
+	version := byte(entryVersion)
+	if e.kind >= kindPart {
+		version = chainVersion
+	}
+	b = append(b, version, byte(e.kind))
 	b = binary.LittleEndian.AppendUint64(b, e.term)
 	b = binary.LittleEndian.AppendUint64(b, uint64(e.time))
 	if e.room != nil {
@@ -65,7 +72,11 @@ func (e entry) encode() []byte {
 
 // decodeEntry reads an entry's data; the payload aliases b.
 func decodeEntry(b []byte) (entry, error) {
-	if len(b) < entryHead || b[0] != entryVersion || b[1] < byte(kindNoop) || b[1] > byte(kindConfig) {
+	last := kindConfig
+	if len(b) > 0 && b[0] == chainVersion {
+		last = kindLast
+	}
+	if len(b) < entryHead || b[0] < entryVersion || b[0] > chainVersion || b[1] < byte(kindNoop) || b[1] > byte(last) {
 		return entry{}, fmt.Errorf("a log entry that this version does not know: % x", b[:min(len(b), entryHead)])
 	}
 	return entry{

@@ -50,8 +50,11 @@ func (f *Feed) Next() (*LogEntry, error) {
 	e := f.m.decoded.get(f.next)
 	if e == nil {
 		var err error
-		if e, err = f.read(); err != nil {
-			return nil, err
+		if e = f.m.large.get(f.next); e == nil {
+			if e, err = f.read(); err != nil {
+				return nil, err
+			}
+			f.m.large.put(e)
 		}
 		if f.next+decodedBehind > f.last {
 			f.m.decoded.put(e)
@@ -82,10 +85,13 @@ func (f *Feed) read() (e *LogEntry, err error) {
 		return nil, err
 	}
 	e = &LogEntry{Index: f.next, size: len(v)}
-	w := oplogWalk{own: true}
-	if err := w.decode(v); err != nil {
+	w := oplogWalk{own: true, snapshot: f.snapshot, group: group}
+	if err := w.decode(v); errors.Is(err, errChainCut) {
+		return nil, ErrHistoryLost
+	} else if err != nil {
 		return nil, err
 	}
+	e.size = max(e.size, w.bytes)
 	e.Entry, e.Time = w.entry, w.entry.Time
 	return e, nil
 }

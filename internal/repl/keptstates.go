@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -194,7 +193,7 @@ func (s *keptState) place(group Number) (err error) {
 			s.at.Time, s.at.Term = e.time, term
 		}
 		s.from = e.time
-		if e.kind == kindEffect && e.term == term {
+		if e.changes(term) {
 			return nil
 		}
 	}
@@ -250,16 +249,12 @@ func (s *keptState) next(m *Member) error {
 		if err != nil {
 			return err
 		}
-		if !timed || e.kind != kindEffect || e.term != term {
+		if !timed || !e.changes(term) {
 			continue
 		}
-		all, _, err := catalog.DecodeOperations(e.payload)
+		n, err := e.documents()
 		if err != nil {
 			return err
-		}
-		n := 0
-		for i := range all {
-			n += all[i].Count()
 		}
 		s.until = e.time - Timestamp(max(n, 1)-1)
 		return nil

@@ -51,6 +51,7 @@ const (
 	keyBase     byte = 'b' // position of the last truncated entry, bytes of the log up to its end
 	keyIdentity byte = 'i' // raft id of this data directory
 	keyState    byte = 's' // groupState: the same on all members
+	keyPart     byte = 'p' // of a chain, by the index of its entry: term, bytes; the same on all members
 )
 
 func groupKey(group Number, kind byte) []byte {

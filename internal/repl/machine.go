@@ -26,6 +26,8 @@ type Machine interface {
 type Change struct {
 	At      Position
 	Payload []byte // of a write
+	Part    []byte // of a chain
+	Chain   []byte // payload of the last entry of a chain
 	State   []byte // the group's new state, where it is not nil
 	// Own is what the proposer passed along with the payload, in the process that
 	// proposed it; nil in all others.

@@ -56,6 +56,7 @@ type Member struct {
 
 	kept    KeptStates
 	decoded decodedEntries
+	large   lastLarge
 	// followers are the change streams.
 	streams Streams
 	// replicated counts the operations of other members that this one has applied.
@@ -72,6 +73,7 @@ type Member struct {
 		sync.Mutex
 		c chan struct{}
 	}
+	chains   chains
 	changing sync.Mutex // held while Initiate or Reconfigure runs
 	stop     context.CancelFunc
 	work     sync.WaitGroup
@@ -95,6 +97,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	m.streams.opened = make(chan struct{}, 1)
 	m.streams.max.Store(DefaultMaxStreams)
 	m.kept.m = m
+	m.chains.from, m.chains.part = maxEffectBytes, partBytes
 	m.kept.SetHistory(DefaultHistory)
 	m.o.Catalog.Committer, m.o.Catalog.Operations, m.o.Catalog.Oplog = m, true, oplogView{m}
 	if m.store, err = OpenStore(StoreOptions{FS: o.FS, Dir: o.Dir, Open: o.Open, Effects: m.openEffects}); err != nil {
@@ -204,6 +207,13 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		return ErrNotPrimary
 	}
 	room := e.AppendEncoded(make([]byte, entryHead, entryHead+e.EncodedSize()))
+	if len(room) > m.chains.from {
+		at, err := m.commitChain(e, room[entryHead:])
+		if err == nil {
+			noteOpTime(ctx, at)
+		}
+		return err
+	}
 	at, err := m.replica.propose(entry{kind: kindEffect, term: ev.Term, payload: room[entryHead:], room: room}, ev.Epoch, e, e.OperationCount(), e.Ordered)
 	if err == nil {
 		noteOpTime(ctx, at)

@@ -3,6 +3,7 @@ package repl
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 
@@ -113,6 +114,7 @@ type oplogWalk struct {
 
 	entry oplog.Entry // the current entry; unless own is set, it shares the bytes of the iterator
 	own   bool
+	bytes int // of the last chain
 	i     int // the current document of the entry
 	valid bool
 	key   [8]byte
@@ -183,6 +185,15 @@ func (w *oplogWalk) decode(v []byte) error {
 			return err
 		}
 		w.entry.Note = new(bson.Builder).String("msg", "Reconfig set").Int64("version", int64(c.Version)).Finish()
+	case kindLast:
+		if e.payload, err = readChain(w.snapshot, w.group, e.payload); errors.Is(err, errChainCut) && !w.own {
+			return nil // the oplog begins after it
+		}
+		if err != nil {
+			return err
+		}
+		w.bytes = len(e.payload)
+		fallthrough
 	case kindEffect:
 		var all []catalog.Operation
 		if all, w.entry.Session, err = catalog.DecodeOperations(e.payload); err != nil {

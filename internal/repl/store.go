@@ -46,6 +46,8 @@ type Store struct {
 	engine  *storage.Engine
 	effects Effects
 	id      uint64
+	// partsTerm is the term of the parts of a chain that are there; 0 for none.
+	partsTerm uint64
 	// copying is held while another goroutine than the member's copies the engine, and
 	// while the engine is replaced.
 	copying sync.Mutex
@@ -91,7 +93,7 @@ func (s *Store) open(place string) (err error) {
 		return err
 	}
 	if s.EngineLog, err = OpenLog(s.engine, s.opts.Group); err == nil {
-		if err = s.identify(); err == nil {
+		if err = errors.Join(s.identify(), s.findParts()); err == nil {
 			s.effects, err = s.opts.Effects(s.engine)
 		}
 	}
@@ -158,7 +160,15 @@ func applied(e *storage.Engine, group Number) (index uint64, state []byte, err e
 
 // Apply implements Machine.
 func (s *Store) Apply(run []Change) error {
-	if run[0].State == nil {
+	switch c := &run[0]; {
+	case c.Part != nil:
+		return s.applyPart(c.At, c.Part)
+	case c.Chain != nil:
+		return s.applyChain(*c)
+	case c.State == nil:
+		if err := s.dropLost(run[len(run)-1].At.Term); err != nil {
+			return err
+		}
 		return s.effects.Apply(run)
 	}
 	if err := invariant.Require(len(run) == 1, "repl: a change of the group's state is applied alone"); err != nil {

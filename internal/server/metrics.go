@@ -23,7 +23,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 	m := &d.Metrics
 	var set []prometheus.Collector
 	if data.member != nil {
-		set = append(set, newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
+		set = append(set, newGauges(d.Transactions.Counts, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
 	}
 	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
@@ -47,6 +47,14 @@ var pendingGauges = []gauge[pending.Stats]{
 	{"replication_pending_bytes", "Bytes of these documents.", false, func(p *pending.Stats) float64 { return float64(p.Bytes) }},
 	{"replication_pending_evaluated_total", "Updates that were evaluated on one of them.", true, func(p *pending.Stats) float64 { return float64(p.Read) }},
 	{"replication_pending_waits_total", "How often one had to be waited for.", true, func(p *pending.Stats) float64 { return float64(p.Waited) }},
+}
+
+var transactionGauges = []gauge[command.TransactionCounts]{
+	{"transactions_open", "Transactions that are open.", false, func(c *command.TransactionCounts) float64 { return float64(c.Open) }},
+	{"transactions_active", "Open transactions of which a statement runs.", false, func(c *command.TransactionCounts) float64 { return float64(c.Active) }},
+	{"transactions_started_total", "Transactions that were started.", true, func(c *command.TransactionCounts) float64 { return float64(c.Started) }},
+	{"transactions_committed_total", "Transactions that were committed.", true, func(c *command.TransactionCounts) float64 { return float64(c.Committed) }},
+	{"transactions_aborted_total", "Transactions that were aborted.", true, func(c *command.TransactionCounts) float64 { return float64(c.Aborted) }},
 }
 
 var oplogGauges = []gauge[*repl.State]{

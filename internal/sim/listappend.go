@@ -22,6 +22,9 @@ type ListTxn struct {
 	Return int64
 	// Outcome is what the client knows.
 	Outcome Outcome
+	// Stale says that it may have read an older state than that of its time: it has written
+	// nothing, and nobody has promised it the newest.
+	Stale bool
 }
 
 // Outcome is what a client knows of its transaction.
@@ -36,8 +39,8 @@ const (
 
 // Anomaly is what CheckLists found, by Adya's names: G0 (a ring of writes), G1a (a
 // value of an aborted transaction), G1b (a value between), G1c (a ring with what
-// was read), G-single (a ring with one read of what was overwritten), G2 (with
-// several), lost (an acknowledged append in no list), order (reads of one list that
+// was read), G-single (a ring with one read of what was overwritten), G-nonadjacent (with
+// several, no two of which follow each other), G2 (with several), lost (an acknowledged append in no list), order (reads of one list that
 // no order explains).
 type Anomaly struct {
 	Name string
@@ -84,7 +87,14 @@ type lists struct {
 
 // CheckLists reports whether a history is strictly serializable as far as the lists that
 // were read tell: nil, or the first anomaly. Every key should be read at the end.
-func CheckLists(txns []ListTxn) *Anomaly {
+func CheckLists(txns []ListTxn) *Anomaly { return check(txns, true) }
+
+// CheckSnapshotLists is CheckLists for snapshot isolation, in which each transaction reads
+// the state of its beginning: write skew is allowed, a ring in which two transactions in a row
+// have read what the next one has overwritten.
+func CheckSnapshotLists(txns []ListTxn) *Anomaly { return check(txns, false) }
+
+func check(txns []ListTxn, serializable bool) *Anomaly {
 	h := &lists{txns: txns, writer: map[int]int{}, order: map[int][]int{}}
 	for i, t := range txns {
 		for _, op := range t.Ops {
@@ -100,7 +110,7 @@ func CheckLists(txns []ListTxn) *Anomaly {
 		return a
 	}
 	h.connect()
-	return h.rings()
+	return h.rings(serializable)
 }
 
 // eachRead calls f for each list that a committed transaction has read, without the
@@ -180,6 +190,9 @@ func (h *lists) lastAppend(txn, key int) (last int) {
 // lost finds acknowledged values that a list read later does not have.
 func (h *lists) lost() *Anomaly {
 	return h.eachRead(func(reader, key int, list []int) *Anomaly {
+		if h.txns[reader].Stale {
+			return nil
+		}
 		for i, t := range h.txns {
 			if t.Outcome != Committed || t.Return >= h.txns[reader].Call {
 				continue
@@ -222,7 +235,7 @@ func (h *lists) connect() {
 	})
 	for i, t := range h.txns {
 		for j, u := range h.txns {
-			if t.Outcome == Committed && t.Return < u.Call {
+			if t.Outcome == Committed && t.Return < u.Call && !u.Stale {
 				add(i, j, realTime)
 			}
 		}
@@ -230,7 +243,7 @@ func (h *lists) connect() {
 }
 
 // rings looks for rings: the worst kind first.
-func (h *lists) rings() *Anomaly {
+func (h *lists) rings(serializable bool) *Anomaly {
 	for _, kind := range []struct {
 		name string
 		with edge
@@ -255,9 +268,68 @@ func (h *lists) rings() *Anomaly {
 			}
 		}
 	}
+	if !serializable {
+		return h.apart(components)
+	}
 	for _, scc := range components {
 		ring := h.path(scc[0], scc[0], all)
 		return &Anomaly{"G2", ring, h.describe(ring, all)}
+	}
+	return nil
+}
+
+// apart looks for rings in which no two reads of what was overwritten follow each other.
+func (h *lists) apart(components [][]int) *Anomaly {
+	for _, scc := range components {
+		for _, from := range scc {
+			for _, to := range sortedKeys(h.edges[from]) {
+				if h.edges[from][to]&readWrite == 0 {
+					continue
+				}
+				if ring := h.pathApart(to, from); ring != nil {
+					ring = append([]int{from}, ring...)
+					return &Anomaly{"G-nonadjacent", ring, h.describe(ring, writeWrite|writeRead|readWrite|realTime)}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// pathApart is a shortest way on which no two reads of what was overwritten follow each
+// other, and which neither begins nor ends with one; nil if there is none.
+func (h *lists) pathApart(from, to int) []int {
+	type place struct {
+		txn   int
+		reads bool // came by one
+	}
+	start := place{from, true}
+	before := map[place]place{start: start}
+	queue := []place{start}
+	for len(queue) > 0 {
+		p := queue[0]
+		queue = queue[1:]
+		if p == (place{to, false}) {
+			out := []int{to}
+			for p != start {
+				p = before[p]
+				out = append(out, p.txn)
+			}
+			slices.Reverse(out)
+			return out
+		}
+		for _, next := range sortedKeys(h.edges[p.txn]) {
+			e := h.edges[p.txn][next]
+			for _, n := range []place{{next, false}, {next, true}} {
+				if n.reads && (p.reads || e&readWrite == 0) || !n.reads && e&^readWrite == 0 {
+					continue
+				}
+				if _, seen := before[n]; !seen {
+					before[n] = p
+					queue = append(queue, n)
+				}
+			}
+		}
 	}
 	return nil
 }

@@ -9,10 +9,17 @@ func TestCheckLists(t *testing.T) {
 	// at is when a transaction runs; those of one moment are concurrent.
 	txn := func(at int64, ops ...ListOp) ListTxn { return ListTxn{Ops: ops, Call: 10 * at, Return: 10*at + 5} }
 	with := func(o Outcome, t ListTxn) ListTxn { t.Outcome = o; return t }
+	stale := func(t ListTxn) ListTxn { t.Stale = true; return t }
+	// snapshot is what snapshot isolation allows, or calls otherwise.
+	snapshot := map[string]string{"write skew": "", "reads that disagree": "G-nonadjacent"}
 	for _, c := range []struct {
 		name, want string
 		txns       []ListTxn
 	}{
+		{"reads that disagree", "G2", []ListTxn{txn(1, a(1, 1)), txn(1, a(2, 2)), txn(1, r(1, 1), r(2)), txn(1, r(1), r(2, 2)), txn(2, r(1, 1), r(2, 2))}},
+		{"skewed read with an unknown", "G-single", []ListTxn{with(Unknown, txn(1, a(1, 1), a(2, 2))), txn(1, r(1), r(2, 2)), txn(2, r(1, 1), r(2, 2))}},
+		{"stale, as it may be", "", []ListTxn{txn(1, a(1, 1)), stale(txn(2, r(1))), txn(3, r(1, 1))}},
+		{"stale, and skewed", "G-single", []ListTxn{txn(1, a(1, 1), a(2, 2)), stale(txn(2, r(1), r(2, 2))), txn(3, r(1, 1), r(2, 2))}},
 		{"in order", "", []ListTxn{txn(1, a(1, 1)), txn(2, r(1, 1), a(1, 2)), txn(3, r(1, 1, 2))}},
 		{"concurrent reads may be old", "", []ListTxn{txn(1, a(1, 1)), txn(1, r(1)), txn(2, r(1, 1))}},
 		{"own appends are read", "", []ListTxn{txn(1, a(1, 1), r(1, 1)), txn(2, r(1, 1))}},
@@ -38,6 +45,16 @@ func TestCheckLists(t *testing.T) {
 		}
 		if got != c.want {
 			t.Errorf("%s: found %q, not %q", c.name, got, c.want)
+		}
+		want, other := snapshot[c.name]
+		if !other {
+			want = c.want
+		}
+		if got = ""; CheckSnapshotLists(c.txns) != nil {
+			got = CheckSnapshotLists(c.txns).Name
+		}
+		if got != want {
+			t.Errorf("%s: found %q by snapshot isolation, not %q", c.name, got, want)
 		}
 	}
 }

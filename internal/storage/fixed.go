@@ -193,34 +193,91 @@ func (u *Unit) letBaseGo() error {
 	}
 	base := u.base
 	u.base = nil
-	return mapError(base.Close())
+	return mapError(errors.Join(u.point.release(), base.Close()))
 }
 
 // fixedReader reads the fixed state with the unit's writes so far.
-type fixedReader struct{ base *pebble.Iterator }
+type fixedReader struct{ u *Unit }
 
 // NewIter implements iterOpener.
 func (r fixedReader) NewIter(o *pebble.IterOptions) (*pebble.Iterator, error) {
-	return r.base.Clone(pebble.CloneOptions{IterOptions: o, RefreshBatchView: true})
+	return r.u.base.Clone(pebble.CloneOptions{IterOptions: o, RefreshBatchView: true})
 }
 
 // Get implements getter.
 func (r fixedReader) Get(key []byte) ([]byte, io.Closer, error) {
-	it, err := r.NewIter(&pebble.IterOptions{LowerBound: key, UpperBound: append(key[:len(key):len(key)], 0)})
-	if err != nil {
-		return nil, nil, err
+	p := &r.u.point
+	if p.busy { // a value is in use
+		p = new(pointReader)
 	}
-	if !it.First() {
-		if err := errors.Join(it.Error(), it.Close()); err != nil {
+	return p.get(r, key)
+}
+
+// pointReader reads one key after the other with one iterator: a clone costs more than the
+// reading. It is the closer of the value that it has found.
+type pointReader struct {
+	it *pebble.Iterator
+	// keys are the bounds of this time and of the last one, with which they are compared.
+	keys [2][]byte
+	busy bool
+}
+
+// get finds a key.
+func (p *pointReader) get(r fixedReader, key []byte) ([]byte, io.Closer, error) {
+	p.keys[0], p.keys[1] = p.keys[1], p.keys[0]
+	p.keys[0] = append(append(p.keys[0][:0], key...), 0)
+	o := pebble.IterOptions{LowerBound: p.keys[0][:len(key)], UpperBound: p.keys[0]}
+	if p.it != nil {
+		p.it.SetOptions(&o) // and what the unit has written since is seen
+	} else {
+		it, err := r.NewIter(&o)
+		if err != nil {
+			return nil, nil, err
+		}
+		p.it = it
+	}
+	if !p.it.First() {
+		if err := p.it.Error(); err != nil {
+			return nil, nil, errors.Join(err, p.release())
+		}
+		if err := p.done(r); err != nil {
 			return nil, nil, err
 		}
 		return nil, nil, pebble.ErrNotFound
 	}
-	v, err := it.ValueAndErr()
+	v, err := p.it.ValueAndErr()
 	if err != nil {
-		return nil, nil, errors.Join(err, it.Close())
+		return nil, nil, errors.Join(err, p.release())
 	}
-	return v, it, nil
+	p.busy = true
+	if p == &r.u.point {
+		return v, p, nil
+	}
+	return v, p.it, nil
+}
+
+// done ends the use of a reader that is not the unit's own.
+func (p *pointReader) done(r fixedReader) error {
+	if p == &r.u.point {
+		return nil
+	}
+	return p.release()
+}
+
+// Close ends the use of the value.
+func (p *pointReader) Close() error {
+	p.busy = false
+	return nil
+}
+
+// release closes the iterator.
+func (p *pointReader) release() error {
+	if p.it == nil {
+		return nil
+	}
+	it := p.it
+	*p = pointReader{}
+	return it.Close()
 }
 
 // State is one state of the store that several readers share, each with a reference of

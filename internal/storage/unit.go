@@ -46,6 +46,7 @@ type Unit struct {
 	next    [identRanges]Ident // of the ranges from which the unit has taken idents
 	base    *pebble.Iterator   // over the fixed state; nil for none
 	since   uint64             // the last commit that the fixed state has
+	point   pointReader        // of a fixed unit
 	*unitMemory
 }
 
@@ -284,7 +285,7 @@ func (u *Unit) reader() (interface {
 	iterOpener
 }, error) {
 	if u.base != nil {
-		return fixedReader{u.base}, nil
+		return fixedReader{u}, nil
 	}
 	if u.batch.Empty() {
 		return u.e.db, nil

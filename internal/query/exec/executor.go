@@ -87,8 +87,8 @@ type StoreState struct {
 	ExpiryTime int64
 	// Serial says that only one goroutine may read it at a time.
 	Serial bool
-	// New reports whether a collection was created since by who reads; nil for no.
-	New func(*catalog.Collection) bool
+	// Knows reports whether a descriptor is sure to be that of the state; nil for no.
+	Knows func(*catalog.Collection) bool
 }
 
 // QueryMemory is memory that queries hand on, which keeps nothing of one that is over
