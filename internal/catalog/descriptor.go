@@ -117,7 +117,7 @@ func (c *Collection) stored() bson.Doc {
 // shapeVersion returns the version by the kind of the collection.
 func (c *Collection) shapeVersion() int32 {
 	switch {
-	case c.Settings.Timeseries != nil:
+	case c.Settings.Timeseries != nil && c.Open != 0:
 		return seriesVersion
 	case c.stored() == nil:
 		return descriptorVersion
@@ -177,7 +177,10 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if err := c.applyOptions(); err != nil {
 		return nil, fmt.Errorf("options of %s: %w", c.Namespace, err)
 	}
-	if (v.Int32() == seriesVersion) != (c.Settings.Timeseries != nil && c.Open != 0) {
+	// One that a client has created under the name of buckets is none; earlier builds
+	// gave it the version of a time series.
+	single := c.Settings.Timeseries != nil && c.Namespace.IsBuckets()
+	if series := c.Settings.Timeseries != nil && c.Open != 0; (v.Int32() == seriesVersion) != series && !single {
 		return nil, bad("version for time series")
 	}
 	if v.Int32() >= hashedVersion && !c.decodeHashed(d.Lookup("hashed")) {
