@@ -82,3 +82,43 @@ func insert(t *testing.T, ctx context.Context, coll *mongo.Collection, w int, in
 		}
 	}
 }
+
+// TestMovePrimaryKeepsLastWrites: documents that movePrimary copies keep the time of their last
+// write, from which a rule counts.
+func TestMovePrimaryKeepsLastWrites(t *testing.T) {
+	c := start(t, 2, 1)
+	client := c.routers[0].Client()
+	db := client.Database("app")
+	rule := bson.D{{Key: "mayfly", Value: bson.D{{Key: "expiry", Value: bson.D{{Key: "by", Value: "lastWrite"}}}}}}
+	index := bson.D{{Key: "key", Value: bson.D{{Key: "_ts", Value: 1}}}, {Key: "name", Value: "t"}, {Key: "expireAfterSeconds", Value: 3600}, {Key: "storageEngine", Value: rule}}
+	run(t, db, bson.D{{Key: "createIndexes", Value: "kept"}, {Key: "indexes", Value: bson.A{index}}})
+	coll := db.Collection("kept")
+	if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	written := func() int64 {
+		t.Helper()
+		var d struct {
+			TS int64 `bson:"_ts"`
+		}
+		if err := coll.FindOne(t.Context(), bson.D{{Key: "_id", Value: 1}}).Decode(&d); err != nil {
+			t.Fatal(err)
+		}
+		return d.TS
+	}
+	before := written()
+	until(t, "another second", func() error { // the time is in seconds
+		if time.Now().Unix() <= before+1 {
+			return errors.New("not yet")
+		}
+		return nil
+	})
+	var of struct{ Primary string }
+	if err := client.Database("config").Collection("databases").FindOne(t.Context(), bson.D{{Key: "_id", Value: "app"}}).Decode(&of); err != nil {
+		t.Fatal(err)
+	}
+	c.admin(t, bson.D{{Key: "movePrimary", Value: "app"}, {Key: "to", Value: map[string]string{"s0": "s1", "s1": "s0"}[of.Primary]}})
+	if after := written(); before == 0 || after != before {
+		t.Errorf("written at %d, %d after the move", before, after)
+	}
+}

@@ -93,7 +93,7 @@ func (u *Unit) SetTime(second int64) { u.second = second }
 // that themselves; Stamp is for callers that need to know what they will store. A document
 // that comes from another shard is not written: it keeps its time.
 func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
-	if !c.stamps || u.Moving {
+	if !c.stamps || u.Moving || u.Guard != nil && u.Guard.Keeps {
 		return doc
 	}
 	if u.second == 0 {

@@ -117,6 +117,9 @@ type Guard struct {
 	// Multi says that the statement may write many documents, Retryable that it has a
 	// transaction number.
 	Multi, Retryable bool
+	// Keeps says that the documents come from another shard, as they are: they keep the time
+	// of their last write.
+	Keeps bool
 	// Wanted returns a channel that is closed when the statement is not to wait for the end
 	// of a critical section, nil if it never is.
 	Wanted func() <-chan struct{}

@@ -181,9 +181,13 @@ func TestMovedKeepsItsTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	coll = coll.Latest()
-	for id, moving := range []bool{false, true} {
+	admits := func(*Collection) error { return nil }
+	for id, set := range []func(u *Unit){
+		func(*Unit) {}, func(u *Unit) { u.Moving = true }, func(u *Unit) { u.Guard = &Guard{Admit: admits, Keeps: true} }, func(u *Unit) { u.Guard = &Guard{Admit: admits} },
+	} {
+		moving := id == 1 || id == 2
 		err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
-			u.Moving = moving
+			set(u)
 			u.SetTime(500)
 			return u.Insert(t.Context(), coll, new(bson.Builder).Int32("_id", int32(id)).Int64("_ts", 7).Finish())
 		})
@@ -199,7 +203,7 @@ func TestMovedKeepsItsTime(t *testing.T) {
 			want = 7
 		}
 		if got := doc.Lookup("_ts").Int64(); got != want {
-			t.Errorf("moving %v: _ts is %d, want %d", moving, got, want)
+			t.Errorf("%d: _ts is %d, want %d", id, got, want)
 		}
 		if err := closer.Close(); err != nil {
 			t.Fatal(err)

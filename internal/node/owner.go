@@ -271,6 +271,8 @@ func (n *Node) guard(op *command.Op) *catalog.Guard {
 	if v := op.Generic.Versions; v != nil {
 		g.Received, g.KeyMayBe = v.Shard, v.KeyMayBe
 	}
+	// What movePrimary copies (shardsvr/clonedatabase.go).
+	g.Keeps = internal && op.Command != nil && op.Command.Name == "insert" && keepsZeroTimestamps(&op.Args)
 	ns := namespace(op)
 	g.Admit = func(c *catalog.Collection) error {
 		v := op.Generic.Versions
