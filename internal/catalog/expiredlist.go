@@ -20,8 +20,9 @@ import (
 
 const (
 	// listedDocs is how many documents are removed in one unit, at least those of one
-	// window: an entry of the log is then a few megabytes, and others are not held up.
-	listedDocs = 1 << 16
+	// window: writers of the collection wait while its entry, of a tenth of a megabyte with
+	// ObjectIds, is committed, and the governor looks at clients after each.
+	listedDocs = 1 << 13
 	// listedAtOnce is up to how many documents are listed with the gate closed: that
 	// takes less time than to set a watch.
 	listedAtOnce = 512
