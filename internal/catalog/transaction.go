@@ -47,6 +47,8 @@ type Transaction struct {
 	// lockWait bounds how long a statement waits for a gate; below 0: as long as the statement
 	// may run.
 	lockWait time.Duration
+	// past is the earlier state that it reads; nil for none.
+	past storage.State
 	// created are the collections that it has created.
 	created []*formed
 	// changes is the number of a change of the catalog that its state has, with all before it.
@@ -126,9 +128,11 @@ func LockTimeout(what string, wait time.Duration) error {
 }
 
 // enterGate enters the gate of a collection for a statement. Errors: 24, the cause of ctx's
-// end.
+// end, 112 in an earlier state.
 func (t *Transaction) enterGate(ctx context.Context, c *Collection) error {
 	switch {
+	case t.past != nil:
+		return storage.ErrConflict
 	case c.live.gate.TryRLock():
 		return nil
 	case t.lockWait >= 0:
@@ -158,6 +162,10 @@ func (t *Transaction) Abort() {
 func (t *Transaction) end() {
 	t.ended = true
 	t.draft.Abort()
+	if t.past != nil {
+		_ = t.past.Close() // only a reference
+		t.past = nil
+	}
 	t.account.Close()
 	t.c.open.Lock()
 	defer t.c.open.Unlock()
@@ -165,7 +173,27 @@ func (t *Transaction) end() {
 }
 
 // State is what the transaction reads. It ends with the transaction.
-func (t *Transaction) State() storage.State { return t.draft.u.View() }
+func (t *Transaction) State() storage.State {
+	if t.past != nil {
+		return t.past
+	}
+	return t.draft.u.View()
+}
+
+// ReadAt has the transaction, which has done nothing yet, read an earlier state of the store, of
+// which the caller keeps a reference. If anything was applied since, the transaction can write
+// nothing: 112. Errors: those of the disk.
+func (t *Transaction) ReadAt(s storage.State) error {
+	then, err := s.Applied()
+	if err != nil {
+		return err
+	}
+	now, err := t.draft.u.View().Applied()
+	if err == nil && then != now {
+		t.past = s.Share()
+	}
+	return err
+}
 
 // Draft is the unit in which statements write. Its errors are also those of conflicts:
 // 112.

@@ -96,9 +96,6 @@ func (op *Op) readConcern() error {
 	if rc.AtClusterTime != 0 && rc.Level != "snapshot" {
 		return mongoerr.New(mongoerr.InvalidOptions, "readConcern atClusterTime is only allowed with readConcern level snapshot")
 	}
-	if rc.AtClusterTime != 0 && op.InTransaction() {
-		return mongoerr.New(mongoerr.InvalidOptions, "A transaction of a replica set reads the newest state: atClusterTime is not supported")
-	}
 	if err := op.supports(rc.Level); err != nil {
 		return mongoerr.New(mongoerr.InvalidOptions,
 			"Command %s does not support this readConcern. The current readConcern: %s :: caused by :: %s",

@@ -27,7 +27,10 @@ func newShown(op *Op, life time.Duration) *shownTransaction {
 	if v := op.Generic.ReadConcern; v.Type == bson.TypeDocument {
 		t.readConcern = v.Doc().Clone()
 	}
-	if op.ReadConcern.Level == "snapshot" {
+	switch at := op.ReadConcern.AtClusterTime; {
+	case at != 0:
+		t.readTime = at
+	case op.ReadConcern.Level == "snapshot":
 		t.readTime = uint64(op.Dispatcher.Member.Applied().Time)
 	}
 	return t

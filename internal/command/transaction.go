@@ -179,8 +179,18 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	if err != nil {
 		return err
 	}
+	expiry := c.Clock.ExpiryTime()
+	if op.State != nil {
+		err, expiry = t.ReadAt(op.State.Snapshot), int64(op.State.Time.Seconds())*1000
+		op.State.Close()
+		if op.State = nil; err != nil {
+			t.Abort()
+			x.End()
+			return err
+		}
+	}
 	life := time.Duration(d.Transactions.lifetime.Load()) * time.Second
-	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: c.Clock.ExpiryTime(), shown: newShown(op, life)}
+	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: expiry, shown: newShown(op, life)}
 	se.shown.Store(tr.shown)
 	tr.timer = time.AfterFunc(life, func() { d.expireTransaction(se, t) })
 	d.Transactions.open.Add(1)

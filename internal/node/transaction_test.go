@@ -220,3 +220,42 @@ func TestIdleTransactionIsShown(t *testing.T) {
 		t.Errorf("%s", latency)
 	}
 }
+
+// TestTransactionAtClusterTime holds that a transaction reads the state of the cluster time that its
+// first statement gives, in all its statements, and that it can write there as long as nobody
+// has written since.
+func TestTransactionAtClusterTime(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":1},{"_id":2,"n":1}]}`)
+	first := s.statement(`- {"find":"c","readConcern":{"level":"snapshot"}}`)
+	at := first.Lookup("cursor").Doc().Lookup("atClusterTime").Timestamp()
+	s.statement(`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"n":2}}}]}`)
+	concern := func(at uint64) string {
+		return fmt.Sprintf(`"readConcern":{"level":"snapshot","atClusterTime":{"$timestamp":{"t":%d,"i":%d}}}`, at>>32, uint32(at))
+	}
+	if r := s.statement(`1 1 start {"find":"c",` + concern(at) + `}`); !strings.Contains(r.String(), "[ { _id: 1, n: 1 }, { _id: 2, n: 1 } ]") {
+		t.Errorf("%s", r)
+	}
+	s.statement(`- {"delete":"c","deletes":[{"q":{"_id":2},"limit":1}]}`)
+	if r := s.statement(`1 1 {"aggregate":"c","pipeline":[{"$group":{"_id":null,"n":{"$sum":"$n"}}}],"cursor":{}}`); !strings.Contains(r.String(), "n: 2 }") {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`1 1 {"update":"c","updates":[{"q":{"_id":2},"u":{"$inc":{"n":1}}}]}`); r.Lookup("code").Int32() != 112 {
+		t.Errorf("a write in an earlier state: %s", r)
+	}
+	now := s.statement(`- {"find":"c","readConcern":{"level":"snapshot"}}`).Lookup("cursor").Doc().Lookup("atClusterTime").Timestamp()
+	if r := s.statement(`1 2 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}],` + concern(now) + `}`); r.Lookup("nModified").Int32() != 1 {
+		t.Errorf("a write in the newest state: %s", r)
+	}
+	if r := s.statement(`1 2 {"commitTransaction":1}`); bson.ToDouble(r.Lookup("ok")) != 1 {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`1 3 start {"find":"c",` + concern(at-1000<<32) + `}`); r.Lookup("code").Int32() != 239 || !r.Has("errorLabels") {
+		t.Errorf("long ago: %s", r)
+	}
+	if r := s.statement(`1 3 {"find":"c"}`); r.Lookup("code").Int32() != 251 {
+		t.Errorf("%s", r)
+	}
+}

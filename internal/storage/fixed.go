@@ -284,6 +284,8 @@ func (p *pointReader) release() error {
 // its own: a Snapshot, or what a fixed unit reads.
 type State interface {
 	Reader
+	// Applied is the index of the last entry of the log that the state has.
+	Applied() (uint64, error)
 	// Share returns another reference.
 	Share() State
 	// Close gives the reference back.
@@ -300,5 +302,6 @@ func (v unitView) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return 
 func (v unitView) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 	return v.u.NewIter(id, lower, upper)
 }
-func (v unitView) Share() State { return v }
-func (v unitView) Close() error { return nil }
+func (v unitView) Applied() (uint64, error) { return metaNumber(fixedReader{v.u}, keyApplied) }
+func (v unitView) Share() State             { return v }
+func (v unitView) Close() error             { return nil }
