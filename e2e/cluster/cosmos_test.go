@@ -479,3 +479,22 @@ func TestCosmosWithKeyFile(t *testing.T) {
 		t.Errorf("an index that leaves out what it cannot index: %v", err)
 	}
 }
+
+// TestCosmosWithoutConfigServers: items are read and written while no config server answers.
+func TestCosmosWithoutConfigServers(t *testing.T) {
+	c := start(t, 2, 1)
+	a := &account{t: t, base: c.withCosmos(t)}
+	a.must(http.StatusCreated, "POST", "/dbs", `{"id":"app"}`, nil)
+	a.must(http.StatusCreated, "POST", "/dbs/app/colls", `{"id":"counters","partitionKey":{"paths":["/pk"]}}`, nil)
+	for i := range 20 {
+		a.must(http.StatusCreated, "POST", countersOf+"/docs", fmt.Sprintf(`{"id":"%d","pk":"p%d","n":0}`, i, i), partitionOf(i))
+	}
+	c.config.Kill()
+	time.Sleep(2 * time.Second) // what the router knows is older than it likes
+	for i := range 20 {
+		item := fmt.Sprintf("%s/docs/%d", countersOf, i)
+		a.must(http.StatusOK, "PATCH", item, `[{"op":"incr","path":"/n","value":1}]`, partitionOf(i))
+		a.must(http.StatusOK, "GET", item, "", partitionOf(i))
+	}
+	c.config.Run()
+}

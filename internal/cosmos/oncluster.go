@@ -386,6 +386,8 @@ const (
 	// definitionAge is how long a router takes a definition for the newest. What must never be
 	// older than a change of it, the time to live, the shards have themselves.
 	definitionAge = time.Second
+	// definitionWait is how long it waits for a newer one if it has one.
+	definitionWait = 500 * time.Millisecond
 	// maxDefinitions bounds the definitions that a router keeps. One more empties the map.
 	maxDefinitions = 10000
 )
@@ -416,8 +418,16 @@ func (d *definitions) container(ctx context.Context, s *Server, db, id, generati
 	}
 	at := time.Now()
 	filter := new(bson.Builder).OpenDoc("_id").String("d", db).String("c", id).Close().Finish()
-	docs, err := s.o.Cluster.ReadConfig(ctx, containersNamespace.Coll, filter)
-	if err != nil {
+	usable := e != nil && (generation == "" || e.generation == generation)
+	asking, stop := ctx, func() {}
+	if usable {
+		asking, stop = context.WithTimeout(ctx, definitionWait)
+	}
+	docs, err := s.o.Cluster.ReadConfig(asking, containersNamespace.Coll, filter)
+	stop()
+	if err != nil && usable && ctx.Err() == nil {
+		docs, at = []bson.Doc{e.c.raw}, time.Now() // the config servers do not answer
+	} else if err != nil {
 		return nil, err
 	}
 	if len(docs) == 0 {
@@ -425,7 +435,11 @@ func (d *definitions) container(ctx context.Context, s *Server, db, id, generati
 		return nil, errNotFound
 	}
 	raw := docs[0].Clone()
-	if e == nil || string(e.c.raw) != string(raw) {
+	same := e != nil && string(e.c.raw) == string(raw)
+	if same && generation == "" {
+		generation = e.generation // the container is the one that it was then
+	}
+	if !same {
 		c, err := loadContainer(raw)
 		if err != nil {
 			return nil, err
