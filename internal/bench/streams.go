@@ -188,8 +188,7 @@ func (b *bench) tell(ctx context.Context, s *replicaSet, streams int) (r told, e
 			}
 		})
 	}
-	// So long as the slowest stream needs to show whether it keeps up.
-	last := max(followedSeconds*b.o.Duration, time.Second)
+	last := max(b.o.Duration, time.Second)
 	err = parallel(toldClients, func(client int) error {
 		const pause = time.Second * toldClients / toldPerSecond
 		for turn := time.Duration(client) * pause / toldClients; turn < last; turn += pause {
