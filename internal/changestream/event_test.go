@@ -80,6 +80,10 @@ func TestEvents(t *testing.T) {
 func tell(out *strings.Builder, m *Maker, op *catalog.Operation, i uint64) {
 	for of := range op.Count() {
 		at := At{Operation: op, Of: of, Time: 1700000000<<32 + i}
+		if m.Unlisted(op) {
+			fmt.Fprintln(out, "it cannot be told")
+			continue
+		}
 		kind := m.Kind(op)
 		if kind == "" {
 			fmt.Fprintln(out, "nothing")
