@@ -54,14 +54,14 @@ func TestSetRelayout(t *testing.T) {
 	until(t, "it is a secondary", func() error { return w.is(first, 2) })
 	w.admin(second, bson.D{{Key: "replSetStepDown", Value: 60}})
 	third := w.primary(second)
+	us.stop() // relayout gives way to them, however busy the machine is
+	us.work.Wait()
 	until(t, "relayout ends", func() error {
 		if r, err := w.relayout(third); err != nil || r.Running || r.Collections == 0 || r.DocumentsMoved == 0 {
 			return fmt.Errorf("%+v, %v", r, err)
 		}
 		return nil
 	})
-	us.stop()
-	us.work.Wait()
 	w.check(ws)
 	if n, err := c.CountDocuments(t.Context(), bson.D{{Key: "at", Value: bson.D{{Key: "$lt", Value: time.Now()}}}}); err != nil || n != 0 {
 		t.Errorf("%d are due and there, %v", n, err)

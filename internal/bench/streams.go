@@ -86,7 +86,6 @@ type follower struct {
 	client *mongo.Client
 	ctx    context.Context // with the stream's session
 	id     int64
-	first  bson.Raw // the first batch
 }
 
 // follow opens streams at the primary.

@@ -57,6 +57,13 @@ func (op *Op) appendUnmet(b *bson.Builder) {
 
 // document returns the write concern as errors show it.
 func (w *WriteConcern) document() bson.Doc {
+	return w.builder().String("provenance", w.Provenance).Finish()
+}
+
+// Document returns the write concern with what it leaves out.
+func (w *WriteConcern) Document() bson.Doc { return w.builder().Finish() }
+
+func (w *WriteConcern) builder() *bson.Builder {
 	var b bson.Builder
 	switch {
 	case w.Tags != nil:
@@ -73,5 +80,5 @@ func (w *WriteConcern) document() bson.Doc {
 	if w.hasJournal {
 		b.Bool("j", w.Journal)
 	}
-	return b.Int32("wtimeout", int32(w.WTimeout)).String("provenance", w.Provenance).Finish()
+	return b.Int32("wtimeout", int32(w.WTimeout))
 }

@@ -239,6 +239,17 @@ func (op *Op) writeConcern(ctx context.Context) error {
 // noMode stands for the mode "", which a client can give but no set has.
 const noMode = "\x00"
 
+// CheckMode returns error 79 if w is the name of no mode of a configuration.
+func (w WriteConcern) CheckMode(c *repl.Config) error {
+	if w.Mode == "" {
+		return nil
+	}
+	return c.CheckMode(w.modeName())
+}
+
+// HasW reports whether the write concern says w.
+func (w WriteConcern) HasW() bool { return w.hasW }
+
 func (w WriteConcern) modeName() string {
 	if w.Mode == noMode {
 		return ""

@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 var setDefaultRWConcernFields = command.NewFields("setDefaultRWConcern", command.Object("defaultReadConcern"), command.Object("defaultWriteConcern"))
@@ -25,6 +26,13 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 	if !a.Has("defaultReadConcern") && !a.Has("defaultWriteConcern") {
 		return mongoerr.New(mongoerr.BadValue, `At least one of the "defaultReadConcern" or "defaultWriteConcern" fields must be present`)
 	}
+	st, err := n.setState()
+	if err != nil {
+		return err
+	}
+	if err := op.WriteConcern.CheckMode(st.Config); err != nil { // nothing is changed then
+		return err
+	}
 	old, err := n.loadConcerns()
 	if err != nil {
 		return err
@@ -34,7 +42,7 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 	if err != nil {
 		return err
 	}
-	write, err := newDefault(a, old, "defaultWriteConcern", checkDefaultWrite)
+	write, err := newDefault(a, old, "defaultWriteConcern", func(d bson.Doc) (bson.Doc, error) { return checkDefaultWrite(d, st.Config) })
 	if err != nil {
 		return err
 	}
@@ -61,7 +69,7 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 
 // newDefault returns the new default: what the client gives, nil if that is
 // empty, and the old one where it gives none.
-func newDefault(a *command.Args, old *defaultConcerns, name string, check func(bson.Doc) error) (bson.Doc, error) {
+func newDefault(a *command.Args, old *defaultConcerns, name string, check func(bson.Doc) (bson.Doc, error)) (bson.Doc, error) {
 	if !a.Has(name) {
 		if v := old.stored.Lookup(name); v.Type == bson.TypeDocument {
 			return v.Doc(), nil
@@ -72,29 +80,33 @@ func newDefault(a *command.Args, old *defaultConcerns, name string, check func(b
 	if d.IsEmpty() {
 		return nil, nil
 	}
-	return d, check(d)
+	return check(d)
 }
 
 var defaultReadFields = command.NewFields("readConcern", command.Enum("level", "local", "majority", "linearizable", "available", "snapshot"))
 
-func checkDefaultRead(d bson.Doc) error {
+// checkDefaultRead returns the default read concern that is stored for d.
+func checkDefaultRead(d bson.Doc) (bson.Doc, error) {
 	a, err := command.ParseDoc(defaultReadFields, d)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if level := a.Str("level"); level == "linearizable" || level == "snapshot" {
-		return mongoerr.New(mongoerr.BadValue, "level: '%s' is not suitable for the default read concern", level)
+		return nil, mongoerr.New(mongoerr.BadValue, "level: '%s' is not suitable for the default read concern", level)
 	}
-	return nil
+	return d, nil
 }
 
-func checkDefaultWrite(d bson.Doc) error {
+// checkDefaultWrite returns the default write concern that is stored for d, with its wtimeout.
+func checkDefaultWrite(d bson.Doc, c *repl.Config) (bson.Doc, error) {
 	w, err := command.ParseWriteConcern(d)
-	if err != nil {
-		return err
+	switch {
+	case err != nil:
+		return nil, err
+	case !w.HasW():
+		return nil, mongoerr.New(mongoerr.BadValue, "The default write concern must have the field 'w'")
+	case w.Unacknowledged():
+		return nil, mongoerr.New(mongoerr.BadValue, "Unacknowledged write concern (w: 0) is not suitable for the default write concern")
 	}
-	if w.Unacknowledged() {
-		return mongoerr.New(mongoerr.BadValue, "Unacknowledged write concern (w: 0) is not suitable for the default write concern")
-	}
-	return nil
+	return w.Document(), w.CheckMode(c)
 }

@@ -169,10 +169,18 @@ func (c *Config) satisfies(q Concern) error {
 	switch {
 	case q.Voting != 0 || q.Mode == Majority:
 		return nil
-	case q.Mode != "" && c.mode(q.Mode) == nil:
-		return mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", q.Mode)
+	case q.Mode != "":
+		return c.CheckMode(q.Mode)
 	case q.Mode == "" && q.Tags != nil && !c.tagged(q.Tags), q.N > len(c.Members):
 		return errUnsatisfiable
+	}
+	return nil
+}
+
+// CheckMode returns error 79 if the configuration has no write concern mode of that name.
+func (c *Config) CheckMode(name string) error {
+	if name != Majority && c.mode(name) == nil {
+		return mongoerr.New(mongoerr.UnknownReplWriteConcern, "No write concern mode named '%s' found in replica set configuration", name)
 	}
 	return nil
 }

@@ -198,9 +198,8 @@ func TestApart(t *testing.T) {
 		}
 		e = openApart(t, crashed)
 		if between && percent == 100 {
-			if _, closer, err := e.Get(testMirror, []byte{byte(e.Applied())}); !errors.Is(err, ErrNotFound) {
+			if _, _, err := e.Get(testMirror, []byte{byte(e.Applied())}); !errors.Is(err, ErrNotFound) {
 				t.Fatalf("unit %d is there and not applied: %v", e.Applied(), err)
-				closer.Close()
 			}
 		}
 		applied := e.Applied()

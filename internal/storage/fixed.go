@@ -302,6 +302,6 @@ func (v unitView) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return 
 func (v unitView) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 	return v.u.NewIter(id, lower, upper)
 }
-func (v unitView) Applied() (uint64, error) { return metaNumber(fixedReader{v.u}, keyApplied) }
+func (v unitView) Applied() (uint64, error) { return metaNumber(fixedReader(v), keyApplied) }
 func (v unitView) Share() State             { return v }
 func (v unitView) Close() error             { return nil }
