@@ -351,3 +351,40 @@ func TestFormat(t *testing.T) {
 		}
 	}
 }
+
+// TestCreationCut takes the power away at each operation of a store's creation: nothing was
+// stored, so the next start creates it.
+func TestCreationCut(t *testing.T) {
+	open := func(fs *MemFS) (*Engine, error) {
+		return Open(Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 1 << 20})
+	}
+	for _, percent := range []int{0, 50, 100} {
+		for at := 1; ; at++ {
+			fs, n := NewMemFS(), 0
+			var crashed *MemFS
+			var where string
+			fs.SetFault(func(op, name string) error {
+				if n++; n == at && crashed == nil {
+					where, crashed = op+" "+name, fs.Crash(percent, rand.New(rand.NewPCG(uint64(at), uint64(percent))))
+				}
+				return nil
+			})
+			e, err := open(fs)
+			if err != nil {
+				t.Fatal(err)
+			}
+			fs.SetFault(nil)
+			e.Close()
+			if crashed == nil {
+				break
+			}
+			if e, err = open(crashed); err != nil {
+				t.Fatalf("crashed at operation %d, %s (%d%%): %v", at, where, percent, err)
+			}
+			if e.Applied() != 0 {
+				t.Errorf("%d is applied in a new store", e.Applied())
+			}
+			e.Close()
+		}
+	}
+}

@@ -63,6 +63,7 @@ func Inspect(fs FS, dir string) ([]Damage, error) {
 		return nil, err
 	}
 	switch {
+	case err != nil && !in.used() && in.find(manifestMarker) == "": // its creation was cut off
 	case err != nil:
 		in.add(controlFile, 0, "how far the logs and the manifest were written is not known")
 	case !found && slices.Contains(names, formatFile) && in.formatVersion() >= controlledSince && in.used():
@@ -97,11 +98,16 @@ func (in *inspection) add(file string, offset int64, lost string, args ...any) {
 	in.damages = append(in.damages, Damage{file, offset, fmt.Sprintf(lost, args...)})
 }
 
-// used reports whether a store had written anything into the directory. The server's
-// own log file, which may also be there, does not count.
+// used reports whether a store may have had data in the directory. The server's own log
+// file, which may also be there, does not count; nor do the first files of a store whose
+// creation was cut off, which its control file tells.
 func (in *inspection) used() bool {
 	return slices.ContainsFunc(in.names, func(n string) bool {
-		_, controlled := parseControlled(n)
+		f, controlled := parseControlled(n)
+		if controlled && in.control.seq > 0 && !in.control.opened {
+			info, err := in.fs.Stat(in.fs.PathJoin(in.dir, n))
+			return !f.manifest && (err != nil || info.Size() > 0)
+		}
 		return controlled || tableNumber(n) > 0
 	})
 }

@@ -243,7 +243,7 @@ func (e *Engine) openError(err error) error {
 // upgrades a store of an earlier format.
 func (e *Engine) openControl(f *format) (*control, error) {
 	rec, _, err := readControl(e.opts.FS, e.opts.Dir)
-	if err != nil {
+	if err != nil && !errors.Is(err, ErrCorruption) { // Inspect has found no store behind a damaged one
 		return nil, err
 	}
 	c, err := openControl(e.opts.FS, e.opts.Dir, rec)
