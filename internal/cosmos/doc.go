@@ -9,6 +9,11 @@
 // and allversions.go, offers.go, ranges.go, users.go and permissions.go. Databases
 // and containers are in registry.go.
 //
+// On a cluster a router has the endpoint (oncluster.go, forward.go): it has the config
+// servers run what is about definitions (onconfig.go), and the owner of a partition what is
+// about that (onshard.go), by the same handlers; what spans partitions it runs itself. A
+// server in no cluster keeps both (local.go). (docs/rfcs/0028-cosmos-on-a-cluster.md)
+//
 // # Layout
 //
 // A container is a collection in the database of the same name; names that
