@@ -115,6 +115,13 @@ func (t *Token) Same(o *Token) bool {
 	return t.Time == o.Time && t.Op == o.Op && t.UUID == o.UUID && bytes.Equal(t.Identifier, o.Identifier)
 }
 
+// Before reports whether an event lies before the event of another token.
+func (t *Token) Before(o *Token) bool {
+	a, b := *t, *o
+	a.FromInvalidate, b.FromInvalidate, a.Fragment, b.Fragment = false, false, -1, -1
+	return bytes.Compare(a.Append(nil), b.Append(nil)) < 0
+}
+
 // appendNumber appends a number that is not negative.
 func appendNumber(dst []byte, n uint64) []byte {
 	if n == 0 {

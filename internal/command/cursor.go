@@ -31,6 +31,18 @@ type Awaiter interface {
 	Await(ctx context.Context)
 }
 
+// Paced is a tailable Cursor of a stream of which a router waits to know up to a time. Its
+// methods are called by any goroutine at any time, but Begin and Passed by its owner.
+type Paced interface {
+	// Begin begins a getMore that ends without documents once the stream was read up to a
+	// time; 0 for none.
+	Begin(until uint64)
+	// Until raises that time.
+	Until(t uint64)
+	// Passed reports whether it was reached by this getMore.
+	Passed() bool
+}
+
 // Parked is a Cursor that can release resources between two batches.
 type Parked interface {
 	// Park is called after each batch except the last: the cursor saves its place.
@@ -181,6 +193,13 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 	}
 	ctx, stop := c.limit(ctx, op)
 	defer stop()
+	if p, ok := c.spec.Cursor.(Paced); ok {
+		until := uint64(0)
+		if v := op.Args.Value("until"); v.Type == bson.TypeTimestamp {
+			until = v.Timestamp()
+		}
+		p.Begin(until)
+	}
 	if p, ok := c.spec.Cursor.(Parked); ok {
 		if err := p.Unpark(ctx); err != nil {
 			return err

@@ -223,6 +223,9 @@ func (c *openCursor) spend(op *Op) {
 // wait is over.
 func (c *openCursor) await(ctx context.Context, op *Op, began time.Time, maxTimeMS int64) (bool, error) {
 	a, ok := c.spec.Cursor.(Awaiter)
+	if p, paced := c.spec.Cursor.(Paced); paced && p.Passed() {
+		return false, nil
+	}
 	wait := defaultAwait
 	if maxTimeMS >= 0 {
 		wait = time.Duration(maxTimeMS) * time.Millisecond
@@ -384,6 +387,22 @@ func (cs *Cursors) Kill(id int64) bool {
 	}
 	cs.kill(c)
 	return true
+}
+
+// Until tells the cursor of a stream up to which time a router waits to know; see Paced. It
+// reports whether there is such a cursor.
+func (cs *Cursors) Until(id int64, t uint64) bool {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	c := cs.mu.open[id]
+	if c == nil || c.closed {
+		return false
+	}
+	p, ok := c.spec.Cursor.(Paced)
+	if ok {
+		p.Until(t)
+	}
+	return ok
 }
 
 // OfOthers returns the namespaces of the cursors with these ids that do not belong to

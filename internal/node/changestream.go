@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync/atomic"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -50,24 +51,34 @@ type changeStream struct {
 	// token is that of the last event, and mark the time up to which the log was read.
 	token changestream.Token
 	mark  uint64
+	// merged says that a router merges the stream with those of other shards. Then behind may
+	// be the event of another shard, and resumed says whether it was here, once that is known.
+	merged  bool
+	resumed bson.Value
 	// skip is how many fragments of the next event were told before the stream was
 	// resumed.
 	skip     int
 	follower *repl.Stream
 }
 
-// openChangeStream opens the source of a change stream on a namespace. Errors: those of
-// changestream.ParseOptions and NewScope, 286.
-func (n *Node) openChangeStream(arg bson.Doc, ns schema.Namespace) (*changeStream, error) {
+// openChangeStream opens the source of a change stream on a namespace; merged says that a
+// router merges it with those of other shards. Errors: those of changestream.ParseOptions and
+// NewScope, 286.
+func (n *Node) openChangeStream(arg bson.Doc, ns schema.Namespace, merged bool) (*changeStream, error) {
 	o, err := changestream.ParseOptions(arg)
 	if err != nil {
 		return nil, err
 	}
-	scope, err := changestream.NewScope(ns, o)
-	if err != nil {
-		return nil, err
+	scope := changestream.Scope{DB: ns.DB, Coll: ns.Coll}
+	if !merged || ns != configShards {
+		if scope, err = changestream.NewScope(ns, o); err != nil {
+			return nil, err
+		}
 	}
-	s := &changeStream{n: n, maker: changestream.Maker{Options: o, Scope: scope, Find: n.currentDocument}}
+	s := &changeStream{n: n, merged: merged, maker: changestream.Maker{Options: o, Scope: scope, Find: n.currentDocument}}
+	if merged && o.FullDocument == changestream.Lookup {
+		o.FullDocument = changestream.Off // the router knows where the document is
+	}
 	if err := s.place(); err != nil {
 		return nil, err
 	}
@@ -101,6 +112,9 @@ func (s *changeStream) place() (err error) {
 	}
 	return err
 }
+
+// configShards is what a router watches on the config servers.
+var configShards = schema.Namespace{DB: "config", Coll: "shards"}
 
 var errHistoryLost = mongoerr.New(mongoerr.ChangeStreamHistoryLost,
 	"Resume of change stream was not possible, as the resume point may no longer be in the oplog.")
@@ -198,6 +212,9 @@ func (s *changeStream) next(ctx context.Context) (bson.Doc, error) {
 		}
 	}
 	if s.i >= s.entry.Changes() || s.entry.Time < s.from {
+		if s.merged && s.behind != nil && s.entry.Time >= s.behind.Time {
+			s.elsewhere()
+		}
 		s.mark = max(s.mark, s.entry.Time)
 		s.entry, s.index, s.i = nil, s.index+1, 0
 		return nil, nil
@@ -218,7 +235,7 @@ func (s *changeStream) next(ctx context.Context) (bson.Doc, error) {
 	}
 	kind := s.maker.Kind(op)
 	if s.behind != nil {
-		if err := s.passed(kind, at); err != nil || s.skip == 0 {
+		if passed, err := s.passed(kind, at); passed || err != nil {
 			return nil, err
 		}
 	}
@@ -242,39 +259,41 @@ func (s *changeStream) tells(kind string, t changestream.Token, at changestream.
 	}
 }
 
-// passed checks that the first operation that the stream tells of is the one behind which it
-// was resumed. Error 280 if it is not. What the stream does not tell of says nothing, as on
-// mongod, where a stream fails once it would go on.
-func (s *changeStream) passed(kind string, at changestream.At) error {
+// passed reports whether an operation is one behind which the stream was resumed, so that
+// its event is not told again. That must be the first one that the stream tells of, or of a
+// stream that is merged, lies at the token's place if it is here. Error 280 if it is not. What
+// the stream does not tell of says nothing, as on mongod, where a stream fails once it would
+// go on.
+func (s *changeStream) passed(kind string, at changestream.At) (bool, error) {
 	b := s.behind
 	if kind == "" {
-		return nil
+		return true, nil
 	}
 	t := s.maker.Token(kind, at)
 	if !t.Same(b) {
-		return errNotFound(b)
+		switch {
+		case !s.merged:
+			return false, changestream.NotFound(b)
+		case t.Before(b):
+			return true, nil
+		}
+		s.elsewhere()
+		return false, nil
 	}
-	s.behind = nil
+	s.behind, s.resumed = nil, bson.Bool(true)
 	switch {
 	case b.FromInvalidate:
 	case b.Fragment >= 0:
 		s.skip = b.Fragment + 1 // the event is told again, from the next fragment on
+		return false, nil
 	default:
 		s.tells(kind, t, at)
 	}
-	return nil
+	return true, nil
 }
 
-func errNotFound(t *changestream.Token) error {
-	return mongoerr.New(mongoerr.ChangeStreamFatalError, "cannot resume stream; the resume token was not found. %s", tokenOf(t))
-}
-
-// tokenOf is a token as a document.
-func tokenOf(t *changestream.Token) bson.Doc {
-	b := new(bson.Builder)
-	t.Doc(b, "_id")
-	return b.Finish().Lookup("_id").Doc()
-}
+// elsewhere notes that the event behind which a merged stream was resumed is not here.
+func (s *changeStream) elsewhere() { s.behind, s.resumed = nil, bson.Bool(false) }
 
 // park releases the log.
 func (s *changeStream) park() error {
@@ -299,6 +318,11 @@ type streamCursor struct {
 	out      *exec.Aggregation
 	s        *changeStream
 	arrivals <-chan struct{}
+	// until is the time up to which a router waits to know, since is what it knew when it
+	// asked, and raised has a value if until was raised meanwhile.
+	until  atomic.Uint64
+	since  uint64
+	raised chan struct{}
 	// told is the token of the last event that was returned, before that of the one
 	// before; full says that the batch ended with it.
 	told, before []byte
@@ -306,7 +330,7 @@ type streamCursor struct {
 	// splits says that large events are split; fragments are those of the last event that
 	// were not returned yet.
 	splits    bool
-	fragments []fragment
+	fragments []changestream.Fragment
 }
 
 // Next returns the next event that passes the pipeline. Error 280 where that has changed
@@ -322,11 +346,9 @@ func (c *streamCursor) Next(ctx context.Context) (bson.Doc, error) {
 	if c.full = d != nil; d == nil {
 		return nil, nil
 	}
-	id := d.Lookup("_id")
 	want := c.s.maker.TokenDoc()
-	if id.Type != bson.TypeDocument || string(id.Data) != string(want) {
-		return nil, mongoerr.New(mongoerr.ChangeStreamFatalError,
-			"Encountered an event whose _id field, which contains the resume token, was modified by the pipeline. Modifying the _id field of an event makes it impossible to resume the stream from that point. Only transformations that retain the unmodified _id field are allowed. Expected: {_id: %s} but found: {_id: %s}", want, id)
+	if err := changestream.CheckToken(d, want); err != nil {
+		return nil, err
 	}
 	if c.splits && len(d) > bson.MaxDocumentSize {
 		if err := c.split(d); err != nil {
@@ -334,8 +356,11 @@ func (c *streamCursor) Next(ctx context.Context) (bson.Doc, error) {
 		}
 		return c.fragment(), nil
 	}
+	if c.s.merged { // the router splits, if these events are not split here
+		c.s.skip = 0
+	}
 	if c.s.skip > 0 {
-		return nil, errNotFound(&c.s.token)
+		return nil, changestream.NotFound(&c.s.token)
 	}
 	c.tells(want)
 	return d, nil
@@ -346,68 +371,19 @@ func (c *streamCursor) tells(token bson.Doc) {
 	c.before, c.told = c.told, append(c.before[:0], token...)
 }
 
-// fragment is a part of an event that was split.
-type fragment struct {
-	token, doc bson.Doc
-}
-
 // fragment returns the next part of the event.
 func (c *streamCursor) fragment() bson.Doc {
 	f := c.fragments[0]
 	c.fragments = c.fragments[1:]
-	c.tells(f.token)
-	return f.doc
+	c.tells(f.Token)
+	return f.Doc
 }
 
-// fragmentRoom is how many bytes of a fragment are left for its token and number, besides
-// those of the token itself.
-const fragmentRoom = 16 << 10
-
-// split makes fragments of an event: small fields first, as many as a document holds. Error
-// 10334 for a field that no document holds.
-func (c *streamCursor) split(d bson.Doc) error {
-	type field struct {
-		name string
-		v    bson.Value
-	}
-	var fields []field
-	for name, v := range d.All() {
-		if name != "_id" {
-			fields = append(fields, field{name, v.Clone()})
-		}
-	}
-	slices.SortStableFunc(fields, func(a, b field) int { return len(a.v.Data) - len(b.v.Data) })
-	most := bson.MaxDocumentSize - fragmentRoom - len(tokenOf(&c.s.token))
-	parts, size := [][]field{nil}, 0
-	for _, f := range fields {
-		n := len(f.name) + len(f.v.Data) + 2
-		if n > most {
-			return bson.SizeError(n, d)
-		}
-		if size += n; size > most {
-			parts, size = append(parts, nil), n
-		}
-		parts[len(parts)-1] = append(parts[len(parts)-1], f)
-	}
-	if c.s.skip >= len(parts) {
-		return errNotFound(&c.s.token)
-	}
-	for i, part := range parts {
-		if i < c.s.skip {
-			continue
-		}
-		token := c.s.token
-		token.Fragment = i
-		b := new(bson.Builder)
-		token.Doc(b, "_id")
-		b.OpenDoc("splitEvent").Int32("fragment", int32(i+1)).Int32("of", int32(len(parts))).Close()
-		for _, f := range part {
-			b.Value(f.name, f.v)
-		}
-		c.fragments = append(c.fragments, fragment{tokenOf(&token), b.Finish()})
-	}
+// split makes fragments of an event.
+func (c *streamCursor) split(d bson.Doc) (err error) {
+	c.fragments, err = changestream.Split(d, c.s.token, c.s.skip)
 	c.s.skip = 0
-	return nil
+	return err
 }
 
 // Close implements command.Cursor.
@@ -434,13 +410,45 @@ func (c *streamCursor) Await(ctx context.Context) {
 	}
 	select {
 	case <-c.arrivals:
+	case <-c.raised:
 	case <-ctx.Done():
 	}
+}
+
+// Begin implements command.Paced.
+func (c *streamCursor) Begin(until uint64) {
+	if c.since = c.s.mark; c.full && c.since > 0 {
+		c.since-- // the last reply named an event of that time, and not all of them
+	}
+	c.Until(until)
+}
+
+// Until implements command.Paced.
+func (c *streamCursor) Until(t uint64) {
+	for was := c.until.Load(); t > was; was = c.until.Load() {
+		if c.until.CompareAndSwap(was, t) {
+			c.s.n.Dispatcher.Member.Advance(repl.Timestamp(t))
+			select {
+			case c.raised <- struct{}{}:
+			default:
+			}
+			return
+		}
+	}
+}
+
+// Passed implements command.Paced.
+func (c *streamCursor) Passed() bool {
+	until := c.until.Load()
+	return until > c.since && c.s.mark >= until
 }
 
 // AppendToken implements command.Resumable: where the batch is full, that is its last
 // event, else how far the log was read.
 func (c *streamCursor) AppendToken(b *bson.Builder, held bool) {
+	if !c.s.resumed.IsMissing() && c.s.merged {
+		b.Value("resumed", c.s.resumed)
+	}
 	token := c.told
 	if held {
 		token = c.before
@@ -463,7 +471,7 @@ func (n *Node) watch(ctx context.Context, op *command.Op, a *aggregation) (*stre
 		return nil, err
 	}
 	op.Stats.IsQuery = true
-	c := &streamCursor{out: out, s: a.run.World.(*world).stream, splits: a.pipeline.SplitsEvents()}
+	c := &streamCursor{out: out, s: a.run.World.(*world).stream, splits: a.pipeline.SplitsEvents(), raised: make(chan struct{}, 1)}
 	c.s.maker.Wants = wants(a.pipeline.Stages[1:])
 	return c, nil
 }
@@ -541,7 +549,7 @@ func (n *Node) appendChangeStreams(b *bson.Builder) {
 
 // changeStreamOf opens the source of a pipeline.
 func (w *world) changeStreamOf(arg bson.Doc) (pipeline.Iterator, error) {
-	s, err := w.n.openChangeStream(arg, w.ns)
+	s, err := w.n.openChangeStream(arg, w.ns, w.op.Args.Value("needsMerge").Truthy())
 	if err != nil {
 		return nil, err
 	}

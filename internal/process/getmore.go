@@ -14,6 +14,7 @@ var getMoreFields = command.NewFields("getMore",
 	command.Int64("term"),
 	command.Object("lastKnownCommittedOpTime"),
 	command.Bool("includeQueryStatsMetrics"),
+	command.Timestamp("until"), // of a router: command.Paced
 )
 
 // getMore answers {getMore: id, collection, batchSize} with the next batch of a

@@ -70,6 +70,25 @@ func (g *Group) want(t Timestamp) {
 	}
 }
 
+// hurry is want for a time that is not to wait for a tick: this member appends the noop
+// at once if it is the primary and has nothing in flight. Errors: as WaitTime.
+func (g *Group) hurry(t Timestamp) error {
+	if err := g.Clock.Observe(t); err != nil {
+		return err
+	}
+	g.want(t)
+	g.hurried = max(g.hurried, t)
+	return nil
+}
+
+// pass appends a noop where a time that is in a hurry lies beyond all that is applied, and
+// nothing is under way that may pass it. So there is one such noop at a time.
+func (g *Group) pass() {
+	if g.primary && g.hurried > g.applied.Time && len(g.queue) == 0 && len(g.inflight) == 0 && g.Clock.reached(g.hurried) {
+		g.Noop(nil, func(Position, error) {})
+	}
+}
+
 func (g *Group) wait(w *Wait) *Wait {
 	switch {
 	case w.met():

@@ -115,6 +115,7 @@ type Group struct {
 	refusals  refusals
 	lastEntry time.Time
 	wanted    Timestamp // a time that a client waits for: a noop will get a later one
+	hurried   Timestamp // one that a noop is to pass at once
 }
 
 // Role is what a member does in raft.

@@ -37,6 +37,7 @@ func (g *Group) Round() (more bool, err error) {
 	}
 	g.serveReads()
 	g.checkWaits()
+	g.pass()
 	g.tell()
 	return g.rn.HasReady() || len(g.queue) > 0 && !g.handover, nil
 }

@@ -181,6 +181,14 @@ func (m *Member) lose(upTo Position) {
 	}
 }
 
+// Advance makes the set's log pass a time soon, by a noop if nothing is written: a router
+// waits for it. It does not wait.
+func (m *Member) Advance(t Timestamp) {
+	if m.Applied().Time < t {
+		m.replica.tryPost(func(g *Group) { _ = g.hurry(t) }) // too far ahead: nobody can pass it
+	}
+}
+
 // keepMoving is the goroutine that makes idle sets write while there are streams.
 func (m *Member) keepMoving(ctx context.Context) {
 	s := &m.streams

@@ -70,6 +70,9 @@ func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
 // run runs the pipeline. If its collection is a view, it runs the resolved pipeline
 // over the underlying collection.
 func (a *aggregation) run(ctx context.Context) error {
+	if a.first() == "$changeStream" {
+		return a.watch(ctx)
+	}
 	if first := a.first(); a.coll == "" || ofServers[first] != "" {
 		return a.runOverServers(ctx, first)
 	}

@@ -16,6 +16,7 @@ import (
 type realCluster struct {
 	t       *testing.T
 	address string // of the router
+	config  string // of the config server
 	router  *client.Conn
 	shards  map[string]*client.Conn
 }
@@ -38,7 +39,8 @@ func newCluster(t *testing.T, shards int) *realCluster {
 		return s.Address
 	}
 	c := &realCluster{t: t, shards: map[string]*client.Conn{}}
-	c.address = servertest.StartRouter(t, "--configdb", "cfg/"+set("cfg", "--configsvr")).Address
+	c.config = set("cfg", "--configsvr")
+	c.address = servertest.StartRouter(t, "--configdb", "cfg/"+c.config).Address
 	c.router = c.connect(c.address)
 	for i := range shards {
 		name := fmt.Sprintf("s%d", i)

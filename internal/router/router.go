@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"slices"
+	"sync"
 
 	"github.com/mayflydb/mayfly/internal/access"
 	"github.com/mayflydb/mayfly/internal/account"
@@ -39,6 +40,7 @@ type Router struct {
 	shards   shards
 	routes   routes
 	concerns defaultConcerns
+	streams  sync.WaitGroup // the ends of change streams
 
 	accounts *account.Store
 	access   *access.Control
@@ -66,6 +68,7 @@ func New(o Options) *Router {
 
 // Close closes all connections to other servers.
 func (r *Router) Close(context.Context) error {
+	r.streams.Wait()
 	r.shards.close()
 	r.config.Close()
 	return nil

@@ -74,6 +74,9 @@ func (s *Shard) Register(r *command.Registry) {
 	} {
 		r.Register(c)
 	}
+	advance := s.command("_shardsvrAdvanceStream", (*request).advanceStream)
+	advance.Place = command.WhereReadable // a stream may be read on a secondary
+	r.Register(advance)
 }
 
 // Run does the background work until ctx ends, and returns when all of it has ended.

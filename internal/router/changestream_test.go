@@ -1,0 +1,172 @@
+package router_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
+)
+
+// watcher reads a change stream.
+type watcher struct {
+	t    *testing.T
+	conn *client.Conn
+	db   string
+	coll string
+	id   int64
+	have []bson.Doc
+	mark bson.Doc
+}
+
+// watch opens a change stream of app; options and stages are text, coll "" is the database.
+func (c *realCluster) watch(conn *client.Conn, coll, options, stages string) *watcher {
+	c.t.Helper()
+	w := &watcher{t: c.t, conn: conn, db: "app", coll: coll}
+	target := fmt.Sprintf("%q", coll)
+	if coll == "" {
+		target, w.coll = "1", "$cmd.aggregate"
+	}
+	text := fmt.Sprintf(`{aggregate: %s, pipeline: [{$changeStream: {%s}}%s], cursor: {}}`, target, options, stages)
+	w.take(c.done(text)(conn.Run(c.t.Context(), w.db, bson.MustParse(text))), "firstBatch")
+	return w
+}
+
+func (w *watcher) take(reply bson.Doc, name string) {
+	w.t.Helper()
+	cursor := reply.Lookup("cursor").Doc()
+	w.id = cursor.Lookup("id").Int64()
+	for _, v := range cursor.Lookup(name).Doc().Slice() {
+		w.have = append(w.have, v.Doc().Clone())
+	}
+	mark := cursor.Lookup("postBatchResumeToken").Doc().Clone()
+	if w.mark != nil && data(mark) < data(w.mark) {
+		w.t.Errorf("the mark goes back from %s to %s", w.mark, mark)
+	}
+	w.mark = mark
+}
+
+func data(token bson.Doc) string { return token.Lookup("_data").Str() }
+
+// more runs a getMore. It returns an error of the server.
+func (w *watcher) more() error {
+	w.t.Helper()
+	reply, err := w.conn.Run(w.t.Context(), w.db, new(bson.Builder).Int64("getMore", w.id).String("collection", w.coll).Finish())
+	if err == nil {
+		w.take(reply, "nextBatch")
+	}
+	return err
+}
+
+// next returns the next n events.
+func (w *watcher) next(n int) []bson.Doc {
+	w.t.Helper()
+	for deadline := time.Now().Add(time.Minute); len(w.have) < n; {
+		if err := w.more(); err != nil {
+			w.t.Fatal(err)
+		}
+		if time.Now().After(deadline) {
+			w.t.Fatalf("%d events of %d:\n%.2000s", len(w.have), n, said(w.have))
+		}
+	}
+	out := w.have[:n]
+	w.have = w.have[n:]
+	return out
+}
+
+// said is the kinds of events, and the keys of their documents.
+func said(events []bson.Doc) string {
+	var all []string
+	for _, d := range events {
+		s := d.Lookup("operationType").Str()
+		if key := d.Lookup("documentKey"); key.Type == bson.TypeDocument {
+			s += " " + key.String()
+		}
+		all = append(all, s)
+	}
+	return strings.Join(all, "\n")
+}
+
+// TestChangeStreamOverShards: the events of all shards come in the order of their tokens, each
+// once, through any router, behind any token.
+func TestChangeStreamOverShards(t *testing.T) {
+	c := newCluster(t, 3)
+	other := c.connect(servertest.StartRouter(t, "--configdb", "cfg/"+c.config).Address)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: "hashed"}}`)
+	c.fill("c", -10, 0)
+	began := time.Now()
+	w := c.watch(c.router, "c", "", "")
+	c.fill("c", 0, 30)
+	c.do("app", `{update: "c", updates: [{q: {x: {$gte: 0}}, u: {$set: {y: 100}}, multi: true}]}`)
+	c.do("app", `{delete: "c", deletes: [{q: {x: {$gte: 20}}, limit: 0}]}`)
+	c.do("app", `{insert: "d", documents: [{_id: 1}]}`)
+	all := w.next(70)
+	t.Logf("70 events in %s", time.Since(began))
+	seen := map[string][]string{}
+	for i, d := range all {
+		if i > 0 && data(d.Lookup("_id").Doc()) <= data(all[i-1].Lookup("_id").Doc()) {
+			t.Errorf("%s is not behind %s", d, all[i-1])
+		}
+		id := d.Lookup("documentKey").Doc().Lookup("_id").String()
+		seen[id] = append(seen[id], d.Lookup("operationType").Str())
+	}
+	for i := range 30 {
+		want := []string{"insert", "update", "delete"}
+		if i < 20 {
+			want = want[:2]
+		}
+		if got := seen[fmt.Sprint(i)]; !slices.Equal(got, want) {
+			t.Errorf("%d: %v", i, got)
+		}
+	}
+	for _, i := range []int{0, 7, 33, 69} {
+		again := c.watch(other, "c", fmt.Sprintf(`resumeAfter: {_data: %q}`, data(all[i].Lookup("_id").Doc())), "").next(69 - i)
+		for j, d := range again {
+			if string(d) != string(all[i+1+j]) {
+				t.Errorf("behind event %d: %s, want %s", i, d, all[i+1+j])
+			}
+		}
+	}
+	// A token that no shard has: its collection has another UUID.
+	bad := []byte(data(all[7].Lookup("_id").Doc()))
+	bad[69] ^= 1
+	text := fmt.Sprintf(`{aggregate: "c", pipeline: [{$changeStream: {startAfter: {_data: %q}}}], cursor: {}}`, bad)
+	if _, err := other.Run(t.Context(), "app", bson.MustParse(text)); !mongoerr.Is(err, mongoerr.ChangeStreamFatalError) {
+		t.Error(err)
+	}
+	// Filters and projections run on the shards; a lookup finds what is there now.
+	f := c.watch(other, "c", fmt.Sprintf(`fullDocument: "updateLookup", startAfter: {_data: %q}`, data(all[0].Lookup("_id").Doc())),
+		`, {$match: {operationType: "update"}}, {$match: {"fullDocument._id": 3}}, {$project: {fullDocument: 1}}`)
+	if got := f.next(1)[0].Lookup("fullDocument").String(); got != "{ _id: 3, x: 3, y: 100 }" {
+		t.Error(got)
+	}
+	if _, err := c.try("app", `{aggregate: "c", pipeline: [{$changeStream: {}}, {$group: {_id: 1}}], cursor: {}}`); !mongoerr.Is(err, mongoerr.IllegalOperation) {
+		t.Error(err)
+	}
+}
+
+// TestChangeStreamOfIdleShards: an event is told as soon as the shards that write nothing have
+// written a noop, for which they are asked.
+func TestChangeStreamOfIdleShards(t *testing.T) {
+	c := newCluster(t, 3)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("app", `{create: "c"}`)
+	w := c.watch(c.router, "c", "", "")
+	var took []time.Duration
+	for i := range 20 {
+		began := time.Now()
+		c.fill("c", i, i+1)
+		if got := w.next(1)[0].Lookup("documentKey").String(); got != fmt.Sprintf("{ _id: %d }", i) {
+			t.Error(got)
+		}
+		took = append(took, time.Since(began))
+	}
+	slices.Sort(took)
+	t.Logf("p50 %s, p95 %s", took[10], took[19])
+}
