@@ -23,8 +23,9 @@ const emptyWindows = 1000
 // that are due at an instant by its own expireAfterSeconds, except those that end in the
 // window of that instant, which is 256 ms wide. They are removed in one step with their
 // counts. Open measurements stay. Where a sweep is needed first, it calls pause as Sweep
-// does. REQUIRES: IsTimeseries.
-func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurements.Rule, now int64, permit *Permit, pause func(time.Duration) error) (d Dropped, err error) {
+// does, and between two units rest with how long the one before took; its error ends the
+// removal. REQUIRES: IsTimeseries.
+func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurements.Rule, now int64, permit *Permit, pause, rest func(time.Duration) error) (d Dropped, err error) {
 	if err := invariant.Require(coll.IsTimeseries(), "catalog: DropBuckets is of a time-series collection"); err != nil {
 		return d, err
 	}
@@ -47,10 +48,18 @@ func (c *Catalog) DropBuckets(ctx context.Context, coll *Collection, r *measurem
 			return d, err
 		}
 	}
-	for more := true; more && err == nil; {
-		more, err = c.dropBucketPart(ctx, coll, at, high, r.Name, permit, &d)
+	for more := true; more; {
+		begun := time.Now()
+		if more, err = c.dropBucketPart(ctx, coll, at, high, r.Name, permit, &d); err != nil {
+			return d, err
+		}
+		if more {
+			if err := rest(time.Since(begun)); err != nil {
+				return d, err
+			}
+		}
 	}
-	return d, err
+	return d, nil
 }
 
 // dropBucketPart drops the next part of the buckets below a mark: all of them or, where

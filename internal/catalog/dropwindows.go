@@ -38,9 +38,13 @@ type Drop struct {
 	MaxTime time.Duration
 	// Permit is checked before each step that removes something.
 	Permit *Permit
-	// Did is called after each step with what it did and how long it took, and may
-	// block. Nil for nothing.
+	// Did is called after each step with what it did and how long it took. Nil for
+	// nothing.
 	Did func(Dropped, time.Duration)
+	// Rest is called after each step with how long it took, and may block. alone says that
+	// the step was a unit that drops windows: nothing else of the removal runs, and no gate
+	// is closed. An error of it ends the removal then. Nil for nothing.
+	Rest func(took time.Duration, alone bool) error
 }
 
 // Dropped is what DropWindows or DropBuckets did.
@@ -213,7 +217,7 @@ type dropper struct {
 	watch   *dropWatch
 	begun   time.Time
 	o       Drop
-	stepped sync.Mutex // held while Did is called
+	stepped sync.Mutex // held while Did and Rest are called
 	d       *Dropped
 	// The windows from low to from are thinned, those from there to cut come due now:
 	// at or below what is due.
@@ -236,15 +240,19 @@ func (x *dropper) setWatch(w *dropWatch) {
 	x.coll.live.gate.Unlock()
 }
 
-// did counts what a step did, given when it began, and calls Did.
-func (x *dropper) did(d Dropped, begun time.Time) {
-	took := time.Since(begun) // without the wait for another step's Did
+// did counts what a step did, given when it began, and calls Did and Rest.
+func (x *dropper) did(d Dropped, begun time.Time, alone bool) error {
+	took := time.Since(begun) // without the wait for another step's Rest
 	x.stepped.Lock()
 	defer x.stepped.Unlock()
 	x.d.add(d)
 	if x.o.Did != nil {
 		x.o.Did(d, took)
 	}
+	if x.o.Rest == nil {
+		return nil
+	}
+	return x.o.Rest(took, alone)
 }
 
 // late reports whether time is up.
@@ -411,8 +419,7 @@ func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 	for _, k := range busy {
 		x.watch.note(k)
 	}
-	x.did(Dropped{Reassigned: reassigned}, begun)
-	return nil
+	return x.did(Dropped{Reassigned: reassigned}, begun, false)
 }
 
 // inLatest returns the newest descriptor of a collection whose gate the unit is
@@ -471,17 +478,16 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	if err != nil {
 		return false, err
 	}
-	x.did(gone, begun)
 	last := upTo == x.cut
 	if gone.Docs == 0 {
 		x.d.More = x.d.More || !last // others have removed documents there: try later
-		return false, nil
+		return false, x.did(gone, begun, true)
 	}
 	if x.from == x.low {
 		x.from = upTo
 	}
 	x.low = upTo
-	return !last, nil
+	return !last, x.did(gone, begun, true)
 }
 
 // sum adds up the windows below a mark; windows is the number of those with

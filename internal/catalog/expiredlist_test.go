@@ -258,3 +258,55 @@ func TestExpiredListOff(t *testing.T) {
 		t.Errorf("%+v, %d ranges, %v: %v", d, k.other, k.units, err)
 	}
 }
+
+// TestDropRests has a removal whose documents are told rest between its units: it holds
+// nothing then, others write, and a brake that replies in the rest is the end of it
+// (invariant brake).
+func TestDropRests(t *testing.T) {
+	k, coll := openListing(t)
+	const units, due = 4, 100 * windowWidthMS
+	for i := range units {
+		insertDated(t, k.c, coll, i*listedDocs, (i+1)*listedDocs, due-int64(units-i)*2*windowWidthMS)
+	}
+	insertDated(t, k.c, coll, units*listedDocs, units*listedDocs+1, 100*due)
+	coll = coll.Latest()
+	permit := &Permit{Units: new(sync.RWMutex), InForce: func(*Collection) bool { return true }}
+	rests := 0
+	o := Drop{Rule: coll.Rules()[0], Now: due, Permit: permit, Rest: func(took time.Duration, alone bool) error {
+		rests++
+		if !alone || took <= 0 {
+			t.Errorf("a rest after %v, alone: %v", took, alone)
+		}
+		if !permit.Units.TryLock() {
+			t.Error("a unit is still running")
+			return nil
+		}
+		permit.Units.Unlock()
+		if !coll.live.gate.TryLock() {
+			t.Error("the gate is closed")
+			return nil
+		}
+		coll.live.gate.Unlock()
+		insertDated(t, k.c, coll, units*listedDocs+rests, units*listedDocs+rests+1, 100*due)
+		if rests == 2 {
+			permit.InForce = func(*Collection) bool { return false }
+		}
+		return nil
+	}}
+	if d, err := k.c.DropWindows(t.Context(), coll, o); !errors.Is(err, ErrNoPermit) || d.Docs != 2*listedDocs || rests != 2 {
+		t.Fatalf("%+v after %d rests: %v", d, rests, err)
+	}
+	permit.InForce = func(*Collection) bool { return true }
+	ended := errors.New("ended")
+	o.Rest = func(time.Duration, bool) error { return ended }
+	if d, err := k.c.DropWindows(t.Context(), coll.Latest(), o); !errors.Is(err, ended) || d.Docs != listedDocs {
+		t.Fatalf("%+v: %v", d, err)
+	}
+	o.Rest = nil
+	if d, err := k.c.DropWindows(t.Context(), coll.Latest(), o); err != nil || d.Docs != listedDocs || d.More {
+		t.Fatalf("%+v: %v", d, err)
+	}
+	if told := k.told(); !slices.Equal(told, numbers(0, units*listedDocs)) {
+		t.Errorf("%d documents were told", len(told))
+	}
+}

@@ -150,7 +150,7 @@ func moreOperations() []step {
 				return err
 			}
 			rule := measurements.Rule{Rule: &schema.Rule{Seconds: 1}}
-			_, err := c.DropBuckets(t.Context(), coll, &rule, 1_000_000, nil, func(time.Duration) error { return nil })
+			_, err := c.DropBuckets(t.Context(), coll, &rule, 1_000_000, nil, func(time.Duration) error { return nil }, func(time.Duration) error { return nil })
 			return err
 		}},
 		{"rename", func(t *testing.T, c *Catalog) error {

@@ -240,6 +240,5 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	if err != nil {
 		return err
 	}
-	x.did(done, begun)
-	return nil
+	return x.did(done, begun, false)
 }

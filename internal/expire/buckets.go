@@ -62,7 +62,7 @@ func (d *bucketRemover) ranges(ctx context.Context, v *removal, budgeted bool) (
 		return catalog.Dropped{}, nil
 	}
 	begun := time.Now()
-	gone, err := d.m.o.Catalog.DropBuckets(ctx, d.c, &d.Rule, d.Now, d.Permit, v.sweeping(ctx))
+	gone, err := d.m.o.Catalog.DropBuckets(ctx, d.c, &d.Rule, d.Now, d.Permit, v.sweeping(ctx), v.resting(ctx))
 	if gone.Docs == 0 {
 		return gone, err
 	}

@@ -80,12 +80,22 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
 	}
-	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Permit: d.Permit, Did: func(step catalog.Dropped, took time.Duration) {
-		if step.Docs > 0 {
-			v.bookRange(step, took)
-		}
-		pause(ctx, d.m.governor.worked(took)) // inside the gate: other steps of it may be running
-	}})
+	rest := v.resting(ctx)
+	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{
+		Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Permit: d.Permit,
+		Did: func(step catalog.Dropped, took time.Duration) {
+			if step.Docs > 0 {
+				v.bookRange(step, took)
+			}
+		},
+		Rest: func(took time.Duration, alone bool) error {
+			if alone {
+				return rest(took)
+			}
+			pause(ctx, d.m.governor.worked(took)) // inside the gate: other steps of it may be running
+			return nil
+		},
+	})
 	if err != nil || gone.Windows == 0 {
 		return gone, err
 	}

@@ -99,3 +99,41 @@ func TestGovernor(t *testing.T) {
 		}
 	})
 }
+
+// TestGovernorRanged has clients have the machine between units that remove ranges, for a
+// bounded time and from the first unit on, and no pause where there are no clients.
+func TestGovernorRanged(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var c clients
+		var idle, ticks int64
+		g := newGovernor(func() command.Foreground { return c.f }, func() (int64, int64) {
+			idle, ticks = idle+90, ticks+100
+			return idle, ticks
+		})
+		rests := func(when string, took, want time.Duration) {
+			t.Helper()
+			if got := g.ranged(took); got != want {
+				t.Errorf("%s: a pause of %v after %v, not of %v", when, got, took, want)
+			}
+		}
+		rests("without clients", 6*time.Millisecond, 0)
+		c.take(100, 200)
+		time.Sleep(governPeriod)
+		g.idle()
+		rests("with clients", 2*time.Millisecond, rangeRest*2*time.Millisecond)
+		rests("after a long unit", 6*time.Millisecond, maxRangeRest)
+		for range 20 { // clients suffer
+			c.take(100, 5000)
+			time.Sleep(governPeriod)
+			g.ranged(50 * time.Millisecond)
+		}
+		if got := g.ranged(50 * time.Millisecond); got <= maxRangeRest {
+			t.Errorf("a pause of %v where the share is %v", got, g.Share())
+		}
+		time.Sleep(governPeriod)
+		g.idle()
+		time.Sleep(governPeriod)
+		g.idle()
+		rests("when clients have gone", 6*time.Millisecond, 0)
+	})
+}

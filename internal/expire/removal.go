@@ -169,6 +169,18 @@ func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return v.pass.pause(ctx, v.m.governor.worked(took)) }
 }
 
+// resting is called after each unit that removes a range, outside of gates and units: a
+// brake or fsyncLock need not wait for the pause.
+func (v *removal) resting(ctx context.Context) func(time.Duration) error {
+	units := 0
+	return func(took time.Duration) error {
+		if units++; units > 1 { // one alone is over before it could
+			v.giveWay()
+		}
+		return v.pass.pause(ctx, v.m.governor.ranged(took))
+	}
+}
+
 // allow lowers the limits of a visit to what budgets leave. docs is the most
 // documents that allows; spent says that it is none.
 func (v *removal) allow(limits *Limits) (docs int64, spent bool) {

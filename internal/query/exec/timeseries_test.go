@@ -319,7 +319,7 @@ func (w *twins) expire(t *rapid.T) {
 	rule := w.series.BucketRules()[0]
 	now := rule.DueAt(upTo)
 	if rapid.Bool().Draw(t, "range") {
-		if _, err := w.h.catalog.DropBuckets(t.Context(), w.series, &rule, now, nil, func(time.Duration) error { return nil }); err != nil {
+		if _, err := w.h.catalog.DropBuckets(t.Context(), w.series, &rule, now, nil, func(time.Duration) error { return nil }, func(time.Duration) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 	}
