@@ -106,9 +106,10 @@ type Catalog struct {
 	stale         staleMarks
 	hints         windowHints
 
-	open   openTransactions
-	ddl    sync.Mutex // one DDL at a time
-	builds builds
+	open     openTransactions
+	prepared preparedTransactions
+	ddl      sync.Mutex // one DDL at a time
+	builds   builds
 }
 
 // Open loads the catalog. Where this member accepts writes, it then steps up: see
@@ -140,7 +141,7 @@ func Open(e *storage.Engine, opts Options) (*Catalog, error) {
 		}
 	}
 	c.staged.Book()
-	if err := errors.Join(c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
+	if err := errors.Join(c.readPrepared(), c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
 		return nil, err
 	}
 	if c.committer.Writable() == nil {

@@ -42,6 +42,10 @@
 //   - fenced: a unit writes into a sharded collection only while its statement may, by
 //     what the collection's descriptor says then; a change of that waits until nobody is
 //     inside.
+//   - yes-binds: a prepared transaction has all locks and is inside all gates that its commit
+//     needs, until it is decided (prepare.go). Only its coordinator decides.
+//   - locks-first: a new primary serves nothing before it has the locks of all that is
+//     prepared, and one that steps down lets go of them before it applies anything else.
 //   - multikey-first: an index shows a multikey path before a document that
 //     needs it is visible. So a reader takes its snapshot first and reads
 //     multikey state after it.

@@ -84,6 +84,9 @@ func (c *Catalog) DropWindows(ctx context.Context, coll *Collection, what Drop) 
 	if err := invariant.Require(coll.WindowedBy(what.Rule), "catalog: DropWindows is by a rule that the windows serve"); err != nil {
 		return d, err
 	}
+	if coll.live.gate.Pinned() {
+		return d, nil // a prepared transaction may stay for long: the next visit comes again
+	}
 	coll.live.dropping.Lock()
 	defer coll.live.dropping.Unlock()
 	at := c.evaluate()

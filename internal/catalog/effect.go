@@ -27,6 +27,8 @@ type Effect struct {
 	// executed is the note of the effect's statements of a session, which may retry them;
 	// nil for none.
 	executed *executedNote
+	// prepared is the note of the transaction that the effect prepares; nil for none.
+	prepared *preparedNote
 	// write has the effect's pending versions once its order is decided; nil if it keeps the
 	// locks of its records. pends says that others may see them, keeps that they must not.
 	write        *pending.Write
@@ -187,10 +189,15 @@ func (e *Effect) show(at LogPosition) error {
 	for _, n := range e.notes {
 		n.show()
 	}
-	if e.executed == nil {
-		return nil
+	if e.executed != nil {
+		if err := e.executed.write(e.u, at); err != nil {
+			return err
+		}
 	}
-	return e.executed.write(e.u, at)
+	if e.prepared != nil {
+		return e.prepared.write(e.u, at)
+	}
+	return nil
 }
 
 // shown does the rest, once the batch is visible.

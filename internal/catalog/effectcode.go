@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"hash/crc32"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/invariant"
@@ -24,11 +25,26 @@ import (
 // it.
 //
 // Versions 1 and 2 differ in the operations. They can be read, but are no longer
-// written.
-const effectVersion = 3
+// written. Version 4 is 3 with a note of a prepared transaction, which older builds must not
+// apply: as primary they would write what it has locked.
+const (
+	effectVersion         = 3
+	preparedEffectVersion = 4
+)
 
 // readableEffect reports whether this build can read a version.
-func readableEffect(version byte) bool { return version >= 1 && version <= effectVersion }
+func readableEffect(version byte) bool { return version >= 1 && version <= preparedEffectVersion }
+
+// version is that in which the effect is encoded.
+func (e *Effect) version() byte {
+	switch {
+	case e.ops.encoded != nil:
+		return e.ops.version
+	case slices.ContainsFunc(e.notes, func(n note) bool { return n.kind() == notePrepared || n.kind() == noteDecided }):
+		return preparedEffectVersion
+	}
+	return effectVersion
+}
 
 // effectHeader is the length of version and checksum.
 const effectHeader = 5
@@ -41,11 +57,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (e *Effect) AppendEncoded(dst []byte) []byte {
 	invariant.Check(!e.own, "catalog: an effect of this member alone never comes to a Committer")
 	from := len(dst)
-	version := byte(effectVersion)
-	if e.ops.encoded != nil {
-		version = e.ops.version
-	}
-	dst = append(dst, version, 0, 0, 0, 0)
+	dst = append(dst, e.version(), 0, 0, 0, 0)
 	dst = e.u.AppendEncoded(dst)
 	dst = binary.AppendUvarint(dst, uint64(len(e.dues)+len(e.notes)))
 	for i := range e.dues {
@@ -80,7 +92,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	case len(b) < effectHeader:
 		return bad("is truncated")
 	case !readableEffect(b[0]):
-		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], effectVersion))
+		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], preparedEffectVersion))
 	case binary.LittleEndian.Uint32(b[1:]) != crc32.Checksum(b[effectHeader:], castagnoli):
 		return bad("does not match its checksum")
 	}
@@ -109,7 +121,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 // readNote reads a note of a kind from r, and adds it; false if there is no
 // such kind.
 func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingReader) bool {
-	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && kind != noteDatabase && kind != noteExecuted {
+	if id >= storage.FirstOwnIdent || id < storage.FirstIdent && (kind < noteDatabase || kind > noteDecided) {
 		return false
 	}
 	a := about{id: id}
@@ -148,6 +160,17 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 		e.executed = &executedNote{about: a}
 		e.executed.read(r)
 		e.note(e.executed)
+	case notePrepared:
+		if e.prepared != nil || id != storage.IdentPrepared {
+			return false // one of a unit
+		}
+		e.prepared = &preparedNote{about: a}
+		e.prepared.read(r)
+		e.note(e.prepared)
+	case noteDecided:
+		n := &decidedNote{about: a}
+		n.read(r)
+		e.note(n)
 	default:
 		return false
 	}

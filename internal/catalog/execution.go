@@ -41,6 +41,9 @@ func (n *Newest) Txn(c *Catalog, s retryable.Session) (int64, error) {
 	return n.txn, err
 }
 
+// Stored reports whether the session has records of a transaction number, as of the last Txn.
+func (n *Newest) Stored(txn int64) bool { return n.stored == txn }
+
 // eachRecord calls f with a session's records, in their order.
 func (c *Catalog) eachRecord(s retryable.Session, f func(number uint32, r *retryable.Record) error) error {
 	return c.recordsIn(retryable.AppendKey(nil, s, 0), retryable.AppendKey(nil, s, math.MaxUint32),
@@ -285,7 +288,7 @@ func (c *Catalog) ExecutedSince(after []byte, date int64, limit int) (all []Exec
 			return errEnough
 		}
 		last = retryable.AppendKey(last[:0], s, number)
-		if r.Date < date {
+		if r.Date < date || r.Transaction() != 0 {
 			return nil
 		}
 		mine := *r
@@ -307,7 +310,7 @@ func (c *Catalog) ExecutedSince(after []byte, date int64, limit int) (all []Exec
 // Nobody else uses n, which is the session's.
 func (c *Catalog) Adopt(ctx context.Context, n *Newest, s retryable.Session, r *retryable.Record) error {
 	newest, err := n.Txn(c, s)
-	if err != nil || r.Txn < newest {
+	if err != nil || r.Txn < newest || r.Transaction() != 0 { // what became of a transaction is a shard's own
 		return err
 	}
 	x, err := c.BeginExecution(n, s, r.Txn)
@@ -343,7 +346,9 @@ func (c *Catalog) forgetSessions(ctx context.Context, idle []retryable.Session, 
 		var newest int64
 		var last uint32
 		err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
-			newest, last = max(newest, r.Date), number
+			if newest, last = max(newest, r.Date), number; r.Transaction() == retryable.Prepared {
+				newest = math.MaxInt64 // its decision may come at any time
+			}
 			return nil
 		})
 		first := retryable.AppendKey(nil, s, 0)

@@ -5,6 +5,7 @@ import (
 	"math"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
@@ -12,6 +13,9 @@ import (
 // gate is a readers-writer lock whose readers stop waiting when their operation
 // ends. A waiting writer keeps new readers out; when it leaves, all waiting readers
 // enter before the next writer. The zero gate is open.
+//
+// A reader that may stay for long, a prepared transaction, pins the gate: a writer that
+// waits for it lets others in from time to time.
 type gate struct {
 	// inside counts the readers inside, and is gateClosed less while a writer is
 	// inside or waits for the readers to leave.
@@ -21,7 +25,16 @@ type gate struct {
 	waiting int64      // readers that wait
 	opened  chan struct{}
 	emptied chan struct{}
+	pinned  atomic.Int64  // readers inside that have pinned it
+	loose   chan struct{} // closed when there are none any more; nil if nobody waits for that
 }
+
+// pinPatience is how long a writer keeps new readers out while it waits for pinned ones, and
+// pinPause how long it then lets them in again.
+const (
+	pinPatience = time.Second
+	pinPause    = time.Second
+)
 
 const gateClosed = math.MaxInt64 / 2
 
@@ -77,19 +90,107 @@ func (g *gate) RUnlock() {
 	close(g.emptied)
 }
 
-// Lock keeps new readers out, and waits for those that are inside to leave.
+// Lock keeps new readers out, and waits for those that are inside to leave. While one of
+// them has pinned the gate, others are let in again from time to time.
 func (g *gate) Lock() {
 	g.writer.Lock()
+	for {
+		g.mu.Lock()
+		if g.inside.Add(-gateClosed) == -gateClosed {
+			g.mu.Unlock()
+			return
+		}
+		emptied := make(chan struct{})
+		g.emptied = emptied
+		g.mu.Unlock()
+		if g.awaitEmptied(emptied) {
+			return
+		}
+		g.pause()
+	}
+}
+
+// awaitEmptied waits until all readers have left. False: one that has pinned the gate has not
+// for pinPatience, and the gate is open again.
+func (g *gate) awaitEmptied(emptied chan struct{}) bool {
+	patience := time.NewTimer(pinPatience)
+	defer patience.Stop()
+	for {
+		select {
+		case <-emptied:
+			return true
+		case <-patience.C:
+		}
+		if g.Pinned() && g.reopen() {
+			return false
+		}
+		patience.Reset(pinPatience)
+	}
+}
+
+// reopen lets readers in again that a writer has kept out, unless all others have left.
+func (g *gate) reopen() bool {
 	g.mu.Lock()
-	if g.inside.Add(-gateClosed) == -gateClosed {
+	defer g.mu.Unlock()
+	for n := g.inside.Load(); n != -gateClosed; n = g.inside.Load() {
+		if g.inside.CompareAndSwap(n, n+gateClosed+g.waiting) {
+			g.letInLocked()
+			return true
+		}
+	}
+	return false
+}
+
+// pause waits until nobody has pinned the gate, or for pinPause.
+func (g *gate) pause() {
+	g.mu.Lock()
+	if !g.Pinned() {
 		g.mu.Unlock()
 		return
 	}
-	emptied := make(chan struct{})
-	g.emptied = emptied
+	if g.loose == nil {
+		g.loose = make(chan struct{})
+	}
+	loose := g.loose
 	g.mu.Unlock()
-	<-emptied
+	timer := time.NewTimer(pinPause)
+	defer timer.Stop()
+	select {
+	case <-loose:
+	case <-timer.C:
+	}
 }
+
+// letInLocked wakes the readers that wait, whom inside counts already.
+func (g *gate) letInLocked() {
+	g.waiting = 0
+	if g.opened != nil {
+		close(g.opened)
+		g.opened = nil
+	}
+}
+
+// Pin says that a reader inside may stay for long; Unpin is called before it leaves.
+func (g *gate) Pin() {
+	g.checkInside()
+	g.pinned.Add(1)
+}
+
+// Unpin ends what Pin has begun.
+func (g *gate) Unpin() {
+	if g.pinned.Add(-1) > 0 {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.loose != nil {
+		close(g.loose)
+		g.loose = nil
+	}
+}
+
+// Pinned reports whether a reader may stay inside for long.
+func (g *gate) Pinned() bool { return g.pinned.Load() > 0 }
 
 // TryLock is Lock if no unit is inside and none waits; else it returns false.
 func (g *gate) TryLock() bool {
@@ -107,11 +208,7 @@ func (g *gate) TryLock() bool {
 func (g *gate) Unlock() {
 	g.mu.Lock()
 	g.inside.Add(gateClosed + g.waiting)
-	g.waiting = 0
-	if g.opened != nil {
-		close(g.opened)
-		g.opened = nil
-	}
+	g.letInLocked()
 	g.mu.Unlock()
 	g.writer.Unlock()
 }

@@ -116,8 +116,13 @@ func (c *Collection) hiddenState(cat *Catalog, say func(string, ...any)) error {
 	return it.Err()
 }
 
-// sessionState describes what sessions have executed.
+// sessionState describes what sessions have executed, and prepared.
 func (c *Catalog) sessionState(say func(format string, args ...any)) error {
+	c.prepared.Lock()
+	for s, h := range c.prepared.known {
+		say("prepared %x %x: %d for %s", s.ID, s.UID, h.txn, h.coordinator)
+	}
+	c.prepared.Unlock()
 	return c.eachSession(func(s retryable.Session, number uint32, r *retryable.Record) error {
 		say("session %x %x: %d, record %d: %v", s.ID, s.UID, r.Txn, number, r.Runs)
 		return nil

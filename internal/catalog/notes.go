@@ -30,6 +30,8 @@ const (
 	noteNumbered
 	noteDatabase
 	noteExecuted
+	notePrepared
+	noteDecided
 	noteKinds
 )
 

@@ -33,7 +33,7 @@ func (c *Catalog) Reopen(e *storage.Engine) error {
 		}
 	}
 	c.staged.Book()
-	if err := errors.Join(c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
+	if err := errors.Join(c.readPrepared(), c.removeLeft(context.Background(), true), c.ShowOplog()); err != nil {
 		return err
 	}
 	c.ttlChanged()

@@ -93,7 +93,7 @@ func (u *Unit) SetTime(second int64) { u.second = second }
 // that themselves; Stamp is for callers that need to know what they will store. A document
 // that comes from another shard is not written: it keeps its time.
 func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
-	if !c.stamps || u.Moving || u.Guard != nil && u.Guard.Keeps {
+	if !c.stamps || u.Moving || u.Guard != nil && u.Guard.Keeps || u.redoes != nil {
 		return doc
 	}
 	if u.second == 0 {
@@ -125,6 +125,9 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	defer closer.Close()
 	if !u.c.Hides(c, v) {
 		return false, nil
+	}
+	if u.redoes != nil {
+		u.redoes.evicts(c, v)
 	}
 	// The scratch has the plan of the write that needs the keys.
 	held := u.scratch

@@ -114,6 +114,10 @@ type Guard struct {
 	Received schema.ShardVersion
 	// Admit returns nil if the statement may write to a collection in its current state.
 	Admit func(*Collection) error
+	// Again returns nil if a collection that is not sharded is still written to where the
+	// statement did: for transactions, which write once more when they end. It keeps nothing of
+	// the statement. Nil for no check.
+	Again func(*Collection) error
 	// Multi says that the statement may write many documents, Retryable that it has a
 	// transaction number.
 	Multi, Retryable bool

@@ -23,7 +23,8 @@ func (c *Catalog) OnStepUp(f func(context.Context) error) {
 // StepUp prepares the catalog for taking writes on this member: everything that others
 // committed has been applied. It reads again the numbers that only writers count, and
 // removes what an earlier writer left: unfinished index builds and temporary
-// collections.
+// collections. Then it takes the locks of all that is prepared: from here on DDL on those
+// collections waits.
 func (c *Catalog) StepUp(ctx context.Context) error {
 	c.EndTransactions(false) // those that this member began when it was primary before
 	for _, coll := range c.all() {
@@ -34,6 +35,9 @@ func (c *Catalog) StepUp(ctx context.Context) error {
 		}
 	}
 	if err := c.removeLeft(ctx, false); err != nil {
+		return err
+	}
+	if err := c.takePrepared(ctx); err != nil {
 		return err
 	}
 	c.steppedUp.Lock()

@@ -53,6 +53,7 @@ type Transaction struct {
 	created []*formed
 	// changes is the number of a change of the catalog that its state has, with all before it.
 	changes uint64
+	prepared
 }
 
 // draftWrite is a write of a transaction: an insert has no old document, a delete no new
@@ -61,6 +62,10 @@ type draftWrite struct {
 	coll     *Collection
 	old, doc bson.Doc
 	replaces bool
+	// evicts says that old has expired, and is removed since another one needs its keys.
+	evicts bool
+	// again is that of the statement's guard, where the collection was not sharded; nil for none.
+	again func(*Collection) error
 }
 
 // BeginTransaction begins a transaction in the state of now. x is the operation of its
@@ -111,7 +116,7 @@ func (c *Catalog) EndTransactions(all bool) {
 // or this member has stopped being primary since it began.
 func (t *Transaction) Enter() bool {
 	t.mu.Lock()
-	if t.ended || t.c.evaluate() != t.at {
+	if t.ended || !t.isPrepared && t.c.evaluate() != t.at {
 		t.mu.Unlock()
 		return false
 	}
@@ -147,7 +152,12 @@ func (t *Transaction) enterGate(ctx context.Context, c *Collection) error {
 func (t *Transaction) Written() (operations, bytes int) { return len(t.writes), t.bytes }
 
 // Leave ends the use of the transaction, which keeps its locks. It has left all gates.
-func (t *Transaction) Leave() { t.mu.Unlock() }
+func (t *Transaction) Leave() {
+	t.mu.Unlock()
+	if t.letGo.Load() {
+		t.tryLetGo()
+	}
+}
 
 // Abort ends the transaction without effect. It waits for who uses it.
 func (t *Transaction) Abort() {
@@ -161,6 +171,7 @@ func (t *Transaction) Abort() {
 // end forgets a transaction whose unit has ended.
 func (t *Transaction) end() {
 	t.ended = true
+	t.unpin()
 	t.draft.Abort()
 	if t.past != nil {
 		_ = t.past.Close() // only a reference
@@ -237,6 +248,9 @@ func (t *Transaction) wrote(c *Collection, old, doc bson.Doc) error {
 		return err
 	}
 	w := draftWrite{coll: c, replaces: t.draft.e.ops.replaces}
+	if c.sharding == nil && t.draft.Guard != nil {
+		w.again = t.draft.Guard.Again
+	}
 	if old != nil {
 		w.old = old.Clone()
 	}
@@ -276,6 +290,9 @@ func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 	}
 }
 
+// HasWritten reports whether the transaction has changed anything.
+func (t *Transaction) HasWritten() bool { return len(t.writes) > 0 || len(t.created) > 0 }
+
 // tryCommit makes the writes again, and commits them. closed is the collection whose gate was
 // closed, where nothing has happened and the error is ErrLockBusy.
 func (t *Transaction) tryCommit(ctx context.Context, u *Unit, d storage.Durability) (closed *Collection, err error) {
@@ -298,13 +315,24 @@ func (t *Transaction) tryCommit(ctx context.Context, u *Unit, d storage.Durabili
 	return nil, nil
 }
 
-// await waits until a gate is open. Who has closed it waits for no lock of a transaction.
+// await waits until a gate is open, and no range of the collection is being handed over. Who
+// has closed it waits for no lock of a transaction.
 func (t *Transaction) await(ctx context.Context, c *Collection) error {
 	if err := c.live.gate.RLock(ctx); err != nil {
 		return err
 	}
+	now := c.live.current.Load()
+	next := now.live.arrivals.Next()
 	c.live.gate.RUnlock()
-	return nil
+	if s := now.sharding; s == nil || s.Blocked == nil || c.live.dropped.Load() {
+		return nil
+	}
+	select {
+	case <-next:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }
 
 // write makes the writes again; closed is the collection whose gate was closed, where the
@@ -323,8 +351,30 @@ func (t *Transaction) write(ctx context.Context, u *Unit) (closed *Collection, e
 	return nil, nil
 }
 
+// owned checks that this shard still owns what a write is about, as it did when the statement
+// made it: the unit is about to write, and nobody changes the entry of the collection before
+// its end. Errors: 112, and those of the statement's guard.
+func (u *Unit) owned(ctx context.Context, w *draftWrite) error {
+	if u.redoes != nil && u.redoes.isPrepared {
+		return nil // it was checked when it was prepared, and the gates are held
+	}
+	now, err := u.enter(ctx, w.coll)
+	switch {
+	case err != nil:
+		return err
+	case now.sharding != w.coll.sharding:
+		return storage.ErrConflict
+	case w.again != nil:
+		return w.again(now)
+	}
+	return nil
+}
+
 // writeOne makes a write again. The document must still be the one that was read.
 func (t *Transaction) writeOne(ctx context.Context, u *Unit, l *Locked, w *draftWrite) error {
+	if err := u.owned(ctx, w); err != nil {
+		return err
+	}
 	if w.old == nil {
 		return u.Insert(ctx, w.coll, w.doc)
 	}
@@ -336,6 +386,10 @@ func (t *Transaction) writeOne(ctx context.Context, u *Unit, l *Locked, w *draft
 	}
 	u.reassigned.from = nil
 	if w.doc == nil {
+		if w.evicts {
+			u.Expires = earliest(w.coll.hiding, l.Doc)
+			defer func() { u.Expires = nil }()
+		}
 		return u.Delete(ctx, w.coll, l.Record, l.Doc)
 	}
 	u.SetReplacement(w.replaces)
@@ -354,7 +408,7 @@ func (u *Unit) leaveGates() {
 // any other, that has its locks and time.
 func (u *Unit) redraft(t *Transaction) {
 	at := t.at
-	u.txn, u.forms = nil, t
+	u.txn, u.forms, u.Guard = nil, t, nil
 	u.e.release()
 	u.e = effects.Get().(*Effect)
 	u.e.c, u.e.u, u.e.at = u.c, u.u, at

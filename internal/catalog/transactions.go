@@ -132,11 +132,14 @@ func (w *sessionWalk) Value() ([]byte, error) {
 	w.b.Reset(nil).Doc("_id", s.Document()).Int64("txnNum", r.Txn)
 	w.b.OpenDoc("lastWriteOpTime").Timestamp("ts", r.Time).Int64("t", int64(r.Term)).Close()
 	w.b.Date("lastWriteDate", r.Date)
-	if r.Commits() {
-		w.b.String("state", "committed")
+	if state, ok := sessionStates[r.Transaction()]; ok {
+		w.b.String("state", state)
 	}
 	return w.b.Finish(), nil
 }
+
+// sessionStates are the states of sessions' newest transactions as MongoDB calls them.
+var sessionStates = map[retryable.Kind]string{retryable.Committed: "committed", retryable.Prepared: "prepared", retryable.Aborted: "aborted"}
 
 // Err implements storage.Walk.
 func (w *sessionWalk) Err() error {

@@ -65,6 +65,13 @@ type Unit struct {
 	reads   []pendingRead
 	txn     *Transaction // whose draft it is, or nil
 	forms   *Transaction // whose writes it has: it sees what that has created; nil for none
+	// redoes is the transaction that it prepares, or commits after that: documents are written
+	// as they were then; nil for others. within is the unit that has the gates of a prepared
+	// transaction, which this one commits. locksFreed says that keys of unique indexes which it
+	// frees are locked, too.
+	redoes     *Transaction
+	within     *Unit
+	locksFreed bool
 	*scratch
 }
 
@@ -139,7 +146,7 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 // gate does not wait: the DDL that has closed the gate may be waiting for it. Errors: 26,
 // the cause of ctx's end while it waited for DDL, and those of admit.
 func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
-	first := !u.inside(c.live)
+	first := !u.inside(c.live) && (u.within == nil || !u.within.inside(c.live))
 	if first {
 		if u.txn != nil {
 			u.leaveGates() // it waits for a gate with its locks: no other gate may be held

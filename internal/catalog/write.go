@@ -194,7 +194,26 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 			return err
 		}
 	}
-	return u.remove(c, key, old)
+	if err := u.remove(c, key, old); err != nil || !u.locksFreed {
+		return err
+	}
+	return u.lockKeys(ctx)
+}
+
+// lockKeys locks the keys of unique indexes that the planned writes set or, where locksFreed
+// says so, free.
+func (u *Unit) lockKeys(ctx context.Context) error {
+	u.locks = u.locks[:0]
+	for _, w := range u.plan {
+		if (!w.del || u.locksFreed) && u.checks(w.ix) {
+			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
+		}
+	}
+	if len(u.locks) == 0 {
+		return nil
+	}
+	_, err := u.u.LockAll(ctx, u.locks)
+	return err
 }
 
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
@@ -380,11 +399,12 @@ func (u *Unit) writeEntries(c *Collection) error {
 
 // checkUnique locks the keys that are about to enter unique indexes and makes
 // sure that no other document has them: code 11000. In an index that is being
-// built, a duplicate is noted for the end of the build.
+// built, a duplicate is noted for the end of the build. A transaction that is prepared locks
+// those that leave, too: whoever wants one waits until it is decided.
 func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 	u.locks = u.locks[:0]
 	for _, w := range u.plan {
-		if !w.del && u.checks(w.ix) {
+		if (!w.del || u.locksFreed) && u.checks(w.ix) {
 			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
 		}
 	}

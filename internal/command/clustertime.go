@@ -1,11 +1,15 @@
 package command
 
 import (
+	"bytes"
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 var (
@@ -66,6 +70,8 @@ func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
 
 // awaitRead waits until this member satisfies op's read concern.
 //
+// It also waits until what was prepared up to the time is decided, where op may read it.
+//
 // Errors: 72 for a time that the set has not reached, 10107 for a linearizable read on a
 // member other than the primary, the cause of ctx's end.
 func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
@@ -75,12 +81,30 @@ func (d *Dispatcher) awaitRead(ctx context.Context, op *Op) error {
 			return mongoerr.New(mongoerr.InvalidOptions, "readConcern afterClusterTime value must not be greater than the current clusterTime. "+
 				"Requested clusterTime: %s; current clusterTime: %s", shownTime(after), shownTime(now))
 		}
-		return d.Member.WaitTime(ctx, after)
+		if err := d.Member.WaitTime(ctx, after); err != nil {
+			return err
+		}
+		return d.Member.Catalog().AwaitPrepared(ctx, uint64(after), d.reads(op))
 	}
 	if rc.Level == "linearizable" {
 		return d.Member.ReadIndex(ctx)
 	}
 	return nil
+}
+
+// joins are stages that read other collections than their pipeline's.
+var joins = [][]byte{[]byte("$lookup\x00"), []byte("$graphLookup\x00"), []byte("$unionWith\x00")}
+
+// reads returns the only collection that op may read; nil where there may be others.
+func (d *Dispatcher) reads(op *Op) *catalog.Collection {
+	if op.HasUUID || op.Collection == "" || slices.ContainsFunc(joins, func(stage []byte) bool { return bytes.Contains(op.Body, stage) }) {
+		return nil
+	}
+	c := d.Member.Catalog().Lookup(schema.Namespace{DB: op.DB, Coll: op.Collection})
+	if c == nil || c.IsView() || c.IsTimeseries() {
+		return nil
+	}
+	return c
 }
 
 // takeState takes the snapshot of a read with the level snapshot.

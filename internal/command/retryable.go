@@ -81,10 +81,7 @@ func (n *numbered) leave() { <-n.turn }
 // Errors: 225 for a number below the session's newest, the cause of ctx's end.
 func (d *Dispatcher) beginExecution(ctx context.Context, op *Op) (done func(), err error) {
 	se, c, txn := op.Session, d.Member.Catalog(), op.Generic.TxnNumber
-	op.SetWaitingForLock(true)
-	err = se.take(ctx)
-	op.SetWaitingForLock(false)
-	if err != nil {
+	if err := d.takeTurn(ctx, op); err != nil {
 		return nil, err
 	}
 	defer func() {

@@ -17,11 +17,13 @@ type transactionState uint8
 const (
 	noTransaction transactionState = iota
 	inProgress
+	prepared
 	committed
 	aborted
+	abortedPrepared
 )
 
-var transactionStates = [...]string{"TxnState::none", "TxnState::inProgress", "TxnState::committed", "TxnState::abortedWithoutPrepare"}
+var transactionStates = [...]string{"TxnState::none", "TxnState::inProgress", "TxnState::prepared", "TxnState::committed", "TxnState::abortedWithoutPrepare", "TxnState::abortedWithPrepare"}
 
 // transaction is the newest transaction of a session. It is guarded by the session's turn.
 type transaction struct {
@@ -33,6 +35,12 @@ type transaction struct {
 	shown  *shownTransaction
 	// expiryTime is the instant by which rules hide documents from it.
 	expiryTime int64
+	// statements counts those that have succeeded; later says that one after the first has
+	// found the transaction with writes.
+	statements int
+	later      bool
+	// readOnly says that it was asked to prepare, and had nothing to commit.
+	readOnly bool
 }
 
 // Transactions counts transactions, for serverStatus.
@@ -41,7 +49,9 @@ type Transactions struct {
 
 	open, active                atomic.Int64
 	started, committed, aborted atomic.Int64
-	last                        atomic.Pointer[lastCommitted]
+
+	totalPrepared, preparedCommitted, preparedAborted atomic.Int64
+	last                                              atomic.Pointer[lastCommitted]
 }
 
 // lastCommitted is the transaction that was committed last.
@@ -74,12 +84,14 @@ func (t *Transactions) Counts() TransactionCounts {
 	return TransactionCounts{t.open.Load(), t.active.Load(), t.started.Load(), t.committed.Load(), t.aborted.Load()}
 }
 
-// AppendStatus writes the counts as serverStatus shows them.
-func (t *Transactions) AppendStatus(b *bson.Builder) {
+// AppendStatus writes the counts as serverStatus shows them; prepared is how many are prepared
+// now.
+func (t *Transactions) AppendStatus(b *bson.Builder, prepared int64) {
 	open, active := t.open.Load(), t.active.Load()
 	b.Int64("currentActive", active).Int64("currentInactive", max(open-active, 0)).Int64("currentOpen", open)
 	b.Int64("totalAborted", t.aborted.Load()).Int64("totalCommitted", t.committed.Load()).Int64("totalStarted", t.started.Load())
-	b.Int64("totalPrepared", 0).Int64("totalPreparedThenCommitted", 0).Int64("totalPreparedThenAborted", 0).Int64("currentPrepared", 0)
+	b.Int64("totalPrepared", t.totalPrepared.Load()).Int64("totalPreparedThenCommitted", t.preparedCommitted.Load()).Int64("totalPreparedThenAborted", t.preparedAborted.Load())
+	b.Int64("currentPrepared", prepared)
 	if l := t.last.Load(); l != nil {
 		b.OpenDoc("lastCommittedTransaction").Int64("operationCount", int64(l.operations)).Int64("oplogOperationBytes", int64(l.bytes)).Doc("writeConcern", l.writeConcern).Close()
 	}
@@ -97,9 +109,9 @@ func (op *Op) transactionNumber() int64 {
 	return op.Generic.TxnNumber
 }
 
-// endsTransaction reports whether op commits or aborts.
+// endsTransaction reports whether op commits, aborts or prepares.
 func (op *Op) endsTransaction() bool {
-	return op.Command.Name == "commitTransaction" || op.Command.Name == "abortTransaction"
+	return op.Command.Name == "commitTransaction" || op.Command.Name == "abortTransaction" || op.Command.Name == "prepareTransaction"
 }
 
 // handleInTransaction is handle for a statement of a transaction, or the command that
@@ -108,17 +120,15 @@ func (op *Op) endsTransaction() bool {
 // Errors: 117, 225, 251, 256, those of the handler.
 func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	se := op.Session
-	op.SetWaitingForLock(true)
-	err := se.take(ctx)
-	op.SetWaitingForLock(false)
-	if err != nil {
+	if err := d.takeTurn(ctx, op); err != nil {
 		return err
 	}
 	defer se.leave()
 	if op.endsTransaction() {
 		return d.handle(ctx, op)
 	}
-	if err := d.TakesWrites(); err != nil {
+	err := d.TakesWrites()
+	if err != nil {
 		return err
 	}
 	tr := &se.transaction
@@ -142,11 +152,18 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	err = d.handle(ctx, op)
 	tr.shown.leave()
 	d.Transactions.active.Add(-1)
+	wrote := tr.t.HasWritten()
 	tr.t.Leave()
 	if err != nil || op.failed {
 		d.abortTransaction(se)
+		return err
 	}
-	return err
+	tr.later = tr.later || tr.statements > 0 && wrote
+	tr.statements++
+	if d.Admit != nil { // a router wants to know
+		op.Reply.Bool("readOnly", !wrote)
+	}
+	return nil
 }
 
 // FailTransaction says that a statement of op has failed though the reply is none of an
@@ -164,6 +181,7 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	switch {
 	case number < newest:
 		return tooOld(se, number, newest)
+	case number == newest && tr.mayRestart(number) && !se.newest.Stored(number):
 	case number == newest && tr.state != noTransaction && tr.number == number:
 		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "Cannot start a transaction at given transaction number %d a transaction with the same number is in state %s",
 			number, transactionStates[tr.state])
@@ -198,6 +216,13 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	return nil
 }
 
+// mayRestart reports whether a transaction may be started anew under the same number: it was
+// aborted before a statement after its first one has met a write. Routers do that with the
+// first statement of all, where they have sent it by an old route.
+func (tr *transaction) mayRestart(number int64) bool {
+	return tr.state == aborted && tr.number == number && !tr.later
+}
+
 func tooOld(se *Session, number, newest int64) error {
 	return mongoerr.New(mongoerr.TransactionTooOld, "Cannot start transaction with { txnNumber: %d } on session %s because a newer transaction with txnNumber { txnNumber: %d } has already started on this session.",
 		number, se.ID, newest)
@@ -211,6 +236,8 @@ func (tr *transaction) continues(op *Op) error {
 		return noSuch(tr, number, op.Session)
 	case tr.state == inProgress:
 		return nil
+	case tr.state == prepared:
+		return errPrepared
 	}
 	return tr.over(number)
 }
@@ -240,7 +267,7 @@ func (tr *transaction) over(number int64) error {
 func (d *Dispatcher) abortTransaction(se *Session) {
 	tr := &se.transaction
 	if tr.state != inProgress {
-		return
+		return // of one that is prepared only its coordinator decides
 	}
 	d.Cursors.killTransaction(se.ID, tr.number)
 	tr.t.AbortAndDrop(context.Background())
@@ -251,8 +278,12 @@ func (d *Dispatcher) abortTransaction(se *Session) {
 // endTransaction notes that the transaction of a session has ended.
 func (d *Dispatcher) endTransaction(se *Session, as transactionState) {
 	tr := &se.transaction
-	tr.timer.Stop()
-	tr.x.End()
+	if tr.timer != nil {
+		tr.timer.Stop()
+	}
+	if tr.x != nil {
+		tr.x.End()
+	}
 	se.shown.Store(nil)
 	d.Metrics.transactions.add(time.Since(tr.shown.begun))
 	tr.state, tr.t, tr.x, tr.timer, tr.shown = as, nil, nil, nil, nil
@@ -293,6 +324,9 @@ var errTransactionExpired = mongoerr.New(mongoerr.TransactionExceededLifetimeLim
 func (op *Op) CommitTransaction(ctx context.Context) error {
 	d, se := op.Dispatcher, op.Session
 	tr := &se.transaction
+	if at := op.commitTime(); at != 0 || tr.state == prepared && tr.number == op.Generic.TxnNumber {
+		return op.commitPrepared(ctx, at)
+	}
 	if tr.state != committed || tr.number != op.Generic.TxnNumber {
 		if known, err := op.committedBefore(); known || err != nil {
 			return err
@@ -302,6 +336,9 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 	case mongoerr.Is(err, mongoerr.TransactionCommitted):
 		return nil
 	case err != nil:
+		return err
+	}
+	if err := d.overtaken(se); err != nil {
 		return err
 	}
 	if !tr.t.Enter() {
@@ -332,6 +369,18 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 	d.Transactions.last.Store(last)
 	d.endTransaction(se, committed)
 	return nil
+}
+
+// overtaken aborts the session's transaction if a move has brought the session's records of
+// a newer number: its own would take their place. Errors: 225.
+func (d *Dispatcher) overtaken(se *Session) error {
+	number := se.transaction.number
+	newest, err := se.newest.Txn(d.Member.Catalog(), retryable.Session(se.ID))
+	if err == nil && newest > number {
+		d.abortTransaction(se)
+		err = tooOld(se, number, newest)
+	}
+	return err
 }
 
 // mayCommit returns the error for a transaction that has written where user writes have
@@ -365,11 +414,15 @@ func (op *Op) committedBefore() (bool, error) {
 	return ok && run.Kind == retryable.Committed, err
 }
 
-// AbortTransaction aborts the transaction of op, which is in the session's turn.
+// AbortTransaction aborts the transaction of op, which is in the session's turn. One that is
+// prepared is aborted by its coordinator only, which names itself.
 //
-// Errors: 251 if there is none in progress, 256 if it was committed.
-func (op *Op) AbortTransaction() error {
+// Errors: 251 if there is none in progress, 256 if it was committed, 267.
+func (op *Op) AbortTransaction(ctx context.Context) error {
 	tr := &op.Session.transaction
+	if coordinator := op.Args.Str("coordinator"); coordinator != "" {
+		return op.abortPrepared(ctx, coordinator)
+	}
 	if err := tr.continues(op); err != nil {
 		return err
 	}

@@ -12,10 +12,10 @@ import (
 func (n *Node) abortTransaction() *command.Command {
 	return &command.Command{
 		Name: "abortTransaction", Flags: command.AdminOnly | command.Writes | command.TakesWriteConcern | command.Transaction | command.APIv1,
-		Fields: command.NewFields("abortTransaction", command.Object("recoveryToken")), Help: "Aborts a transaction",
-		Run: func(_ context.Context, op *command.Op) error {
+		Fields: command.NewFields("abortTransaction", command.Object("recoveryToken"), command.String("coordinator")), Help: "Aborts a transaction",
+		Run: func(ctx context.Context, op *command.Op) error {
 			if op.InTransaction() {
-				return op.AbortTransaction()
+				return op.AbortTransaction(ctx)
 			}
 			return mongoerr.New(mongoerr.CommandFailed, "abortTransaction must be run within a transaction")
 		},

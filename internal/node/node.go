@@ -86,7 +86,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
 		n.autoCompact(), n.setIndexCommitQuorum(), n.setUserWriteBlockMode(), n.compactStructuredEncryptionData(),
 	)
-	r.Register(n.abortTransaction(), n.commitTransaction())
+	r.Register(n.abortTransaction(), n.commitTransaction(), n.prepareTransaction())
 	r.Register(n.Process.Commands()...)
 	r.Register(n.accounts.Commands()...)
 	r.Register(SearchIndexCommands()...)

@@ -282,7 +282,29 @@ func (n *Node) guard(op *command.Op) *catalog.Guard {
 		err, _ := n.checkOwner(v, c.Namespace, c, true, internal)
 		return err
 	}
+	if op.InTransaction() {
+		g.Again = n.again(internal, map[schema.Namespace]*command.Versions{ns: op.Generic.Versions})
+	}
 	return g
+}
+
+// again returns Guard.Again for a statement with versions.
+func (n *Node) again(internal bool, versions map[schema.Namespace]*command.Versions) func(*catalog.Collection) error {
+	databases := map[schema.Namespace]bson.Doc{}
+	for ns, v := range versions {
+		if v != nil && v.Database != nil {
+			databases[ns] = v.Database.Clone()
+		}
+	}
+	return func(c *catalog.Collection) error {
+		switch received := databases[c.Namespace]; {
+		case received != nil:
+			return n.checkDatabase(c.Namespace.DB, received, true)
+		case !internal:
+			return n.checkBlocked(c.Namespace.DB)
+		}
+		return nil
+	}
 }
 
 // guard returns the Guard for the units of a bulkWrite.
@@ -301,6 +323,13 @@ func (b *bulk) guard() *catalog.Guard {
 		}
 		err, _ := b.n.checkOwner(v, c.Namespace, c, true, internal)
 		return err
+	}
+	if b.op.InTransaction() {
+		versions := map[schema.Namespace]*command.Versions{}
+		for _, s := range b.spaces {
+			versions[namespace(&s.Op)] = s.Generic.Versions
+		}
+		g.Again = b.n.again(internal, versions)
 	}
 	return g
 }

@@ -12,7 +12,7 @@ var placed = map[command.Place]string{
 	command.OnPrimary: `abortTransaction appendOplogNote bulkWrite cloneCollectionAsCapped collMod commitTransaction
 		compactStructuredEncryptionData convertToCapped create createIndexes createRole createSearchIndexes createUser delete drop
 		dropAllRolesFromDatabase dropAllUsersFromDatabase dropDatabase dropIndexes dropRole dropSearchIndex dropUser findAndModify
-		grantPrivilegesToRole grantRolesToRole grantRolesToUser insert _mergeAuthzCollections renameCollection
+		grantPrivilegesToRole grantRolesToRole grantRolesToUser insert _mergeAuthzCollections prepareTransaction renameCollection
 		revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser setClusterParameter setDefaultRWConcern
 		setFeatureCompatibilityVersion setIndexCommitQuorum setUserWriteBlockMode update updateRole updateSearchIndex updateUser`,
 	command.WhereAsked: `aggregate count distinct explain filemd5 find listCollections listDatabases listIndexes listSearchIndexes

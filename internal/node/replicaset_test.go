@@ -28,6 +28,7 @@ type testSet struct {
 	mu      sync.Mutex
 	hosts   map[string]*bufconn.Listener
 	members map[string]*testMember
+	files   map[string]*storage.MemFS // of members that were there before
 }
 
 type testMember struct {
@@ -38,7 +39,7 @@ type testMember struct {
 }
 
 func newTestSet(t *testing.T, names ...string) *testSet {
-	s := &testSet{t: t, hosts: map[string]*bufconn.Listener{}, members: map[string]*testMember{}}
+	s := &testSet{t: t, hosts: map[string]*bufconn.Listener{}, members: map[string]*testMember{}, files: map[string]*storage.MemFS{}}
 	for _, name := range names {
 		s.members[name] = s.open(name)
 	}
@@ -51,7 +52,11 @@ func newTestSet(t *testing.T, names ...string) *testSet {
 }
 
 func (s *testSet) open(name string) *testMember {
-	fs, host := storage.NewMemFS(), name+":1"
+	fs, host := s.files[name], name+":1"
+	if fs == nil {
+		fs = storage.NewMemFS()
+		s.files[name] = fs
+	}
 	m, err := repl.OpenMember(repl.MemberOptions{Set: "rs0", FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
 		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
 	}, Network: repl.NetworkOptions{Host: host, Dial: s.dial}, Fatal: func(err error) { s.t.Errorf("%s: %v", host, err) }})
@@ -82,6 +87,14 @@ func (s *testSet) dial(ctx context.Context, host string) (net.Conn, error) {
 		return nil, errors.New("no such host")
 	}
 	return l.DialContext(ctx)
+}
+
+// loses stops a member, as if its machine had lost power before, and starts it again.
+func (s *testSet) loses(name string) {
+	left := s.files[name].Crash(0, nil)
+	s.stop(name)
+	s.files[name] = left
+	s.members[name] = s.open(name)
 }
 
 func (s *testSet) stop(name string) {

@@ -31,13 +31,13 @@ func appendStorageEngine(b *bson.Builder) {
 
 // appendTransactions counts retryable writes and transactions.
 func (n *Node) appendTransactions(b *bson.Builder) {
-	m, writes := &n.Dispatcher.Metrics, int64(0)
+	m, writes, prepared := &n.Dispatcher.Metrics, int64(0), int64(0)
 	if n.Catalog != nil {
-		writes = n.Catalog.SessionWrites()
+		writes, prepared = n.Catalog.SessionWrites(), n.Catalog.CountPrepared()
 	}
 	b.Int64("retriedCommandsCount", m.RetriedCommands.Load()).Int64("retriedStatementsCount", m.RetriedStatements.Load()).
 		Int64("transactionsCollectionWriteCount", writes)
-	n.Dispatcher.Transactions.AppendStatus(b)
+	n.Dispatcher.Transactions.AppendStatus(b, prepared)
 }
 
 func (n *Node) appendFCV(b *bson.Builder) {

@@ -21,11 +21,19 @@ func TestTransactions(t *testing.T) {
 		s.run("a", "admin", `{"replSetInitiate":{}}`)
 		s.wait([]string{"a", "PRIMARY"})
 		var cursor int64
+		var prepared uint64
 		datadriven.RunTest(t, path, func(t *testing.T, c *datadriven.TestData) string {
 			var out strings.Builder
 			for line := range strings.SplitSeq(c.Input, "\n") {
 				line = strings.ReplaceAll(line, "CURSOR", fmt.Sprintf(`{"$numberLong":"%d"}`, cursor))
+				line = strings.ReplaceAll(strings.ReplaceAll(line, "@PREPARED", timestamp(prepared)), "@BEFORE", timestamp(prepared-1))
 				r := s.statement(line)
+				if v := r.Lookup("prepareTimestamp"); v.Type == bson.TypeTimestamp {
+					prepared = v.Timestamp()
+				}
+				if v := r.Lookup("transactions"); v.Type == bson.TypeDocument { // of serverStatus
+					r = preparedCounts(v.Doc())
+				}
 				if id := r.Lookup("cursor"); id.Type == bson.TypeDocument {
 					cursor = id.Doc().Lookup("id").Int64()
 				}
@@ -40,8 +48,27 @@ func TestTransactions(t *testing.T) {
 	})
 }
 
-// statement runs a line of a script.
-func (s *testSet) statement(line string) bson.Doc {
+// timestamp writes a timestamp as Extended JSON.
+func timestamp(at uint64) string {
+	return fmt.Sprintf(`{"$timestamp":{"t":%d,"i":%d}}`, at>>32, uint32(at))
+}
+
+// preparedCounts returns what serverStatus says of prepared transactions.
+func preparedCounts(d bson.Doc) bson.Doc {
+	b := new(bson.Builder)
+	for name, v := range d.All() {
+		if strings.Contains(name, "repared") || name == "currentOpen" {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+// statement runs a line of a script on the member a.
+func (s *testSet) statement(line string) bson.Doc { return s.statementOn("a", line) }
+
+// statementOn runs a line of a script on a member.
+func (s *testSet) statementOn(name, line string) bson.Doc {
 	s.t.Helper()
 	at := strings.IndexByte(line, '{')
 	words := strings.Fields(line[:at])
@@ -65,10 +92,11 @@ func (s *testSet) statement(line string) bson.Doc {
 		}
 	}
 	body := b.Finish()
-	if name, _ := body.First(); name == "commitTransaction" || name == "abortTransaction" {
+	switch name, _ := body.First(); name {
+	case "commitTransaction", "abortTransaction", "prepareTransaction", "killAllSessions", "serverStatus":
 		db = "admin"
 	}
-	m := s.members["a"]
+	m := s.members[name]
 	return m.Dispatcher.Dispatch(s.t.Context(), &command.Request{Client: m.client, DB: db, Body: body}).Body
 }
 
@@ -257,5 +285,139 @@ func TestTransactionAtClusterTime(t *testing.T) {
 	}
 	if r := s.statement(`1 3 {"find":"c"}`); r.Lookup("code").Int32() != 251 {
 		t.Errorf("%s", r)
+	}
+}
+
+// TestPreparedSurvivesFailover holds that a prepared transaction is that of each later primary:
+// nobody writes what it has locked, DDL of another primary does not wait on the deposed one, it
+// is decided there once, and all members have the same.
+func TestPreparedSurvivesFailover(t *testing.T) {
+	s := newTestSet(t, "a", "b", "c")
+	s.run("a", "admin", `{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"a:1","priority":5},{"_id":1,"host":"b:1"},{"_id":2,"host":"c:1"}]}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	ok := func(name, line string) bson.Doc {
+		t.Helper()
+		r := s.statementOn(name, line)
+		if bson.ToDouble(r.Lookup("ok")) != 1 || r.Has("writeErrors") {
+			t.Fatalf("%s: %s: %s", name, line, r)
+		}
+		return r
+	}
+	ok("a", `- {"insert":"c","documents":[{"_id":1,"n":1},{"_id":2,"n":2}]}`)
+	ok("a", `- {"insert":"d","documents":[{"_id":1}]}`)
+	ok("a", `1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`)
+	ok("a", `1 1 {"insert":"c","documents":[{"_id":3}]}`)
+	at := ok("a", `1 1 {"prepareTransaction":1,"coordinator":"s0"}`).Lookup("prepareTimestamp").Timestamp()
+	writable := func(name string) {
+		t.Helper()
+		s.until("primary "+name, func() bool {
+			s.statementOn(name, `- admin {"replSetStepUp":1}`)
+			return bson.ToDouble(s.statementOn(name, `- {"insert":"log","documents":[{}]}`).Lookup("ok")) == 1
+		})
+	}
+	for _, name := range []string{"b", "a", "c"} {
+		writable(name)
+		for _, line := range []string{
+			`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"n":0}}}],"maxTimeMS":30}`,
+			`- {"insert":"c","documents":[{"_id":3}],"maxTimeMS":30}`,
+		} {
+			if r := s.statementOn(name, line); bson.ClampToInt64(r.Lookup("code")) != 50 {
+				t.Errorf("%s: %s: %s", name, line, r)
+			}
+		}
+		if r := s.statementOn(name, `1 1 {"find":"c"}`); bson.ClampToInt64(r.Lookup("code")) != 267 {
+			t.Errorf("%s: %s", name, r)
+		}
+		again := ok(name, `1 1 {"prepareTransaction":1,"coordinator":"s0"}`)
+		if again.Lookup("prepareTimestamp").Timestamp() != at || again.Lookup("readOnly").Bool() {
+			t.Errorf("%s: asked again: %s", name, again)
+		}
+		ok(name, `- {"createIndexes":"d","indexes":[{"key":{"`+name+`":1},"name":"`+name+`"}]}`)
+	}
+	ok("c", `1 1 {"commitTransaction":1,"commitTimestamp":`+timestamp(at)+`}`)
+	writable("b")
+	ok("b", `1 1 {"commitTransaction":1,"commitTimestamp":`+timestamp(at)+`}`)
+	if r := ok("b", `- {"find":"c"}`); !strings.Contains(r.String(), "[ { _id: 1, n: 11 }, { _id: 2, n: 2 }, { _id: 3 } ]") {
+		t.Errorf("%s", r)
+	}
+	ok("b", `- {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"n":0}}}],"maxTimeMS":30000}`)
+	s.until("equal members", func() bool {
+		var hashes []string
+		for _, name := range []string{"a", "b", "c"} {
+			hashes = append(hashes, s.statementOn(name, `- {"dbHash":1}`).Lookup("md5").Str())
+		}
+		return hashes[0] != "" && hashes[0] == hashes[1] && hashes[1] == hashes[2]
+	})
+	for _, name := range []string{"a", "b", "c"} {
+		if n := s.members[name].Catalog.CountPrepared(); n != 0 {
+			t.Errorf("%s holds %d", name, n)
+		}
+	}
+}
+
+// TestPreparedSurvivesCrash holds that a machine that loses power comes back with what it has
+// prepared, and that what was decided there stays decided.
+func TestPreparedSurvivesCrash(t *testing.T) {
+	for _, decision := range []string{`{"commitTransaction":1,"commitTimestamp":@PREPARED}`, `{"abortTransaction":1,"coordinator":"s0"}`} {
+		s := newTestSet(t, "a")
+		s.run("a", "admin", `{"replSetInitiate":{}}`)
+		s.wait([]string{"a", "PRIMARY"})
+		s.statement(`- {"insert":"c","documents":[{"_id":1,"n":1}]}`)
+		s.statement(`1 5 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`)
+		at := s.statement(`1 5 {"prepareTransaction":1,"coordinator":"s0"}`).Lookup("prepareTimestamp").Timestamp()
+		decision = strings.ReplaceAll(decision, "@PREPARED", timestamp(at))
+		want := int64(50)
+		for range 2 {
+			s.loses("a")
+			s.wait([]string{"a", "PRIMARY"})
+			if r := s.statement(`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"x":1}}}],"maxTimeMS":50}`); bson.ClampToInt64(r.Lookup("code")) != want {
+				t.Errorf("%s", r)
+			}
+			if r := s.statement("1 5 " + decision); bson.ToDouble(r.Lookup("ok")) != 1 {
+				t.Errorf("%s: %s", decision, r)
+			}
+			want = 0
+		}
+		n := "n: 11"
+		if strings.HasPrefix(decision, `{"abort`) {
+			n = "n: 1,"
+		}
+		if r := s.statement(`- {"find":"c"}`); !strings.Contains(r.String(), n) {
+			t.Errorf("%s: %s", decision, r)
+		}
+	}
+}
+
+// TestReadsWaitForPrepared holds that reads after a cluster time, and those of a state, wait for
+// what was prepared before, on a primary and on a secondary, and others do not.
+func TestReadsWaitForPrepared(t *testing.T) {
+	s := newTestSet(t, "a", "b", "c")
+	s.run("a", "admin", `{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"a:1","priority":5},{"_id":1,"host":"b:1"},{"_id":2,"host":"c:1"}]}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":1}]}`)
+	s.statement(`- {"insert":"d","documents":[{"_id":1,"n":1}]}`)
+	s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`)
+	at := s.statement(`1 1 {"prepareTransaction":1,"coordinator":"s0"}`).Lookup("prepareTimestamp").Timestamp()
+	find := func(coll, concern string) string {
+		return `- {"find":"` + coll + `","maxTimeMS":200,"$readPreference":{"mode":"nearest"},"readConcern":` + concern + `}`
+	}
+	after := `{"level":"local","afterClusterTime":` + timestamp(at) + `}`
+	snapshot := `{"level":"snapshot"}`
+	for _, name := range []string{"a", "b"} {
+		s.until("the prepare on "+name, func() bool { return bson.ToDouble(s.statementOn(name, find("d", after)).Lookup("ok")) == 1 })
+		for concern, code := range map[string]int64{after: 50, snapshot: 50, `{"level":"local"}`: 0, `{"level":"majority"}`: 0} {
+			if r := s.statementOn(name, find("c", concern)); bson.ClampToInt64(r.Lookup("code")) != code {
+				t.Errorf("%s %s: %s", name, concern, r)
+			}
+		}
+	}
+	s.statement(`1 1 {"commitTransaction":1,"commitTimestamp":` + timestamp(at) + `}`)
+	for _, name := range []string{"a", "b"} {
+		for _, concern := range []string{after, snapshot} {
+			s.until("the commit on "+name, func() bool { return strings.Contains(s.statementOn(name, find("c", concern)).String(), "n: 11") })
+		}
+	}
+	if r := s.statement(find("c", `{"level":"snapshot","atClusterTime":`+timestamp(at)+`}`)); bson.ClampToInt64(r.Lookup("code")) != 239 && bson.ClampToInt64(r.Lookup("code")) != 246 {
+		t.Errorf("in a state that lacks what was committed at its time: %s", r)
 	}
 }

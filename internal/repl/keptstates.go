@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -48,6 +49,8 @@ type keptState struct {
 	from, until Timestamp
 	s           *storage.Snapshot
 	taken, used time.Time
+	// prepared are the transactions that are prepared in it.
+	prepared []catalog.PreparedKey
 }
 
 // StateAt is one reader's reference to a state of the store. It must be closed.
@@ -56,6 +59,7 @@ type StateAt struct {
 	Snapshot storage.State
 	taken    time.Time
 	kept     *KeptStates
+	prepared []catalog.PreparedKey
 }
 
 // Close releases the reference.
@@ -131,7 +135,7 @@ func (k *KeptStates) tooOld(t Timestamp) error {
 // share makes a reader's reference to a state.
 func (k *KeptStates) share(s *keptState, t Timestamp, now time.Time) *StateAt {
 	s.used = now
-	return &StateAt{Time: t, Snapshot: s.s.Share(), taken: s.taken, kept: k}
+	return &StateAt{Time: t, Snapshot: s.s.Share(), taken: s.taken, kept: k, prepared: s.prepared}
 }
 
 // takeLocked takes the newest state, unless it is kept already.
@@ -142,6 +146,10 @@ func (k *KeptStates) takeLocked(now time.Time) (*keptState, error) {
 	}
 	s := &keptState{s: e.KeepState(), taken: now, used: now}
 	if err := s.place(k.m.store.opts.Group); err != nil {
+		return nil, errors.Join(err, s.s.Close())
+	}
+	var err error
+	if s.prepared, err = k.m.catalog.PreparedIn(s.s); err != nil {
 		return nil, errors.Join(err, s.s.Close())
 	}
 	k.counts.taken.Add(1)
@@ -328,12 +336,43 @@ func (k *KeptStates) AppendStatus(b *bson.Builder) {
 }
 
 // AwaitState is StateAt for a reader: it waits until the member has applied all up to
-// the time. Errors: also the cause of ctx's end.
+// the time, and until all that is prepared in the state is decided. Errors: also 246 if some
+// of that was committed at or before the time, so that the state lacks it; the cause of ctx's
+// end.
 func (m *Member) AwaitState(ctx context.Context, t Timestamp) (*StateAt, error) {
 	if t != 0 {
 		if err := m.WaitTime(ctx, t); err != nil {
 			return nil, err
 		}
 	}
-	return m.StateAt(t)
+	for {
+		s, err := m.StateAt(t)
+		if err != nil || len(s.prepared) == 0 {
+			return s, err
+		}
+		whole, err := s.whole(ctx)
+		if err == nil && whole {
+			return s, nil
+		}
+		s.Close()
+		switch {
+		case err != nil:
+			return nil, err
+		case t != 0:
+			return nil, mongoerr.New(mongoerr.SnapshotUnavailable, "Unable to read from a snapshot at %s: a transaction over several shards was committed at or before that time, and was applied here after it",
+				bson.Timestamp(uint64(t)))
+		}
+	}
+}
+
+// whole waits until all that is prepared in the state is decided, and reports whether none of
+// it was committed at or before the state's time.
+func (s *StateAt) whole(ctx context.Context) (bool, error) {
+	for _, key := range s.prepared {
+		commit, known, err := s.kept.m.catalog.AwaitDecision(ctx, key)
+		if err != nil || !known || commit != 0 && commit <= uint64(s.Time) {
+			return false, err
+		}
+	}
+	return true, nil
 }

@@ -64,8 +64,12 @@ type Member struct {
 	door       door
 	resume     func() // what Quiesce has ended; the group's goroutine's
 
-	opened      time.Time
-	ready       atomic.Uint64 // the term in which the member has stepped up
+	opened time.Time
+	ready  atomic.Uint64 // the term in which the member has stepped up
+	steps  struct {
+		sync.Mutex
+		downs uint64 // how often it has stepped down
+	}
 	elected     atomic.Uint64 // the cluster time when it did
 	maintenance atomic.Int64  // how often maintenance was asked for
 	changes     atomic.Int64
@@ -107,7 +111,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	o.Network.Health, o.Network.Changed = m.Health, m.tell
 	m.net = NewNetwork(o.Network)
 	if m.replica, err = newReplica(m.store, m.net, m.clock, o.Log, o.Fatal); err == nil {
-		m.replica.changed, m.replica.truncates, m.replica.nears = m.wake, m.lose, m.warn
+		m.replica.changed, m.replica.truncates, m.replica.nears, m.replica.deposed = m.wake, m.lose, m.warn, m.deposed
 		if c := m.replica.State().Config; c != nil && c.Set != o.Set {
 			err = invalidConfig("The data in %s belong to the replica set %s, but the member was started for %s", o.Dir, c.Set, o.Set)
 		}
@@ -135,6 +139,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 // everything that Quiesce stops has ended.
 func (m *Member) Stop() error {
 	m.catalog.EndTransactions(true)
+	m.catalog.LetPreparedGo()
 	err := m.catalog.Close()
 	m.stop()
 	m.work.Wait()
@@ -316,6 +321,7 @@ func (m *Member) Replicated() catalog.OperationCounts {
 func (f effects) Close() error {
 	f.m.tell() // even before an operation fails because of it
 	defer f.m.tell()
+	f.m.catalog.LetPreparedGo() // DDL may wait for them
 	if !f.m.door.close(endPatience) {
 		return fmt.Errorf("operations did not end within %s", endPatience)
 	}
@@ -361,11 +367,16 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 		return
 	}
 	defer leave()
+	m.steps.Lock()
+	downs := m.steps.downs
+	m.steps.Unlock()
 	err = m.catalog.StepUp(context.WithValue(ctx, stepUpKey{}, m))
 	if err == nil {
 		m.replica.tryPost(func(g *Group) { g.Noop(firstNote(term), func(Position, error) {}) }) // before any write
 		m.elected.Store(uint64(m.Applied().Time))
-		m.ready.Store(term)
+		if !m.nowReady(term, downs) {
+			return // the change of role has been told
+		}
 		m.tell()
 		m.o.Log.Info("replication: accepting writes", "term", term)
 		return
@@ -376,6 +387,30 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 	m.o.Log.Error("replication: cannot step up", "error", err)
 	if err := m.replica.Do(ctx, func(g *Group) error { return g.ForceStepDown(electionTicks) }); err != nil {
 		m.o.Log.Debug("replication: cannot step down", "error", err)
+	}
+}
+
+// nowReady says that the member has stepped up, unless it has stepped down since.
+func (m *Member) nowReady(term, downs uint64) bool {
+	m.steps.Lock()
+	defer m.steps.Unlock()
+	if m.steps.downs != downs {
+		return false
+	}
+	m.ready.Store(term)
+	return true
+}
+
+// deposed is called by the group's goroutine when the member has ceased to serve as primary,
+// before anything else is applied: an entry may close gates that prepared transactions are
+// in. It may serve again in the same term, and then steps up again.
+func (m *Member) deposed() {
+	m.steps.Lock()
+	m.steps.downs++
+	m.ready.Store(0)
+	m.steps.Unlock()
+	if m.catalog != nil {
+		m.catalog.LetPreparedGo()
 	}
 }
 

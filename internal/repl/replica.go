@@ -48,6 +48,9 @@ type Replica struct {
 	changed func()
 	// truncates is called before the log is truncated up to a position; nil for none.
 	truncates func(upTo Position)
+	// deposed is called when the member ceases to serve as primary, once its state says so and
+	// before the group does anything else; nil for none. It does not wait.
+	deposed func()
 	// nears is called from time to time with the position up to which the log is truncated
 	// next; nil for none. foreseen is the tick at which it was; the goroutine's.
 	nears    func(upTo Position)
@@ -263,6 +266,9 @@ func (m *Replica) publish() {
 func (m *Replica) primary(is bool) {
 	if !is {
 		m.publish()
+		if m.deposed != nil {
+			m.deposed()
+		}
 	}
 	m.inbox.primary(is)
 }

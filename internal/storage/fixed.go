@@ -144,7 +144,7 @@ func (u *Unit) Fix() error {
 		return err
 	}
 	u.batch, u.indexed = u.e.db.NewIndexedBatch(), true
-	u.fixed = true
+	u.fixed, u.counted = true, true
 	u.since = u.e.recent.fix()
 	base, err := u.batch.NewIter(nil)
 	if err != nil {
@@ -171,10 +171,20 @@ func (u *Unit) Loosen() error {
 		return err
 	}
 	err := errors.Join(u.letBaseGo(), u.batch.Close())
+	u.unfix()
 	u.batch, u.indexed, u.sets = u.e.db.NewBatch(), false, false
 	clear(u.counters)
 	u.counters = u.counters[:0]
 	return err
+}
+
+// unfix says that no conflicts are looked for any more: commits need not be remembered for
+// the unit.
+func (u *Unit) unfix() {
+	if u.counted {
+		u.counted = false
+		u.e.recent.unfix()
+	}
 }
 
 // Restart drops the writes of a unit that was loosened, and keeps its locks.
@@ -185,6 +195,10 @@ func (u *Unit) Restart() error {
 	u.counters, u.next = u.counters[:0], [identRanges]Ident{}
 	return err
 }
+
+// Under has the unit, which is new, write under the locks of another one as well. That one
+// keeps them, whatever becomes of the unit: it ends after the unit.
+func (u *Unit) Under(holder *Unit) { u.holder = holder }
 
 // letBaseGo releases the state.
 func (u *Unit) letBaseGo() error {

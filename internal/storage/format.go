@@ -18,8 +18,9 @@ const (
 	// rises with a migration and a golden-bytes test, never otherwise.
 	//
 	// 2 has a control file. From 3 on, the progress of staged measurements may have
-	// a cut and no source, and keyspaces of this member alone idents of their own.
-	FormatVersion = 3
+	// a cut and no source, and keyspaces of this member alone idents of their own. From 4
+	// on there are prepare records, whose locks a primary must have.
+	FormatVersion = 4
 	// controlledSince is the FormatVersion from which on a store has a control file.
 	controlledSince = 2
 	// pebbleFormat is the format of Pebble's files in new stores. Not the newest:

@@ -21,6 +21,7 @@ const (
 	IdentRaft     Ident = 5 // hard state and log of the replicated group
 	IdentWindows  Ident = 6 // windows of expiry, by the varint of a collection's ident
 	IdentSessions Ident = 7 // what sessions have executed, for statements that are sent again
+	IdentPrepared Ident = 8 // transactions that are prepared, and not decided yet
 	FirstIdent    Ident = 16
 	FirstOwnIdent Ident = 1 << 40
 )

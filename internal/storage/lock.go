@@ -73,7 +73,7 @@ type lockResult uint8
 
 const (
 	lockTaken lockResult = iota // newly taken
-	lockOwned                   // the unit had it already
+	lockOwned                   // the unit had it already, or its holder has it
 	lockHeld                    // another unit has it
 	lockFixed                   // a fixed unit has it
 )
@@ -89,7 +89,7 @@ func (t *lockTable) try(u *Unit, id lockID) lockResult {
 
 func (s *lockShard) tryLocked(u *Unit, id lockID) lockResult {
 	if h := s.held[id]; h != nil {
-		if h.owner == u {
+		if h.owner == u || u.holder != nil && h.owner == u.holder {
 			return lockOwned
 		}
 		if h.owner.fixed {

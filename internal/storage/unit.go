@@ -42,11 +42,13 @@ type Unit struct {
 	sets    bool // some write adds data
 	sealed  bool
 	fixed   bool // it is, or was before Loosen, a transaction's; see Fix
+	counted bool // among those for which commits are remembered
 	maxLock lockID
 	next    [identRanges]Ident // of the ranges from which the unit has taken idents
 	base    *pebble.Iterator   // over the fixed state; nil for none
 	since   uint64             // the last commit that the fixed state has
 	point   pointReader        // of a fixed unit
+	holder  *Unit              // under whose locks the unit writes, too; nil for none
 	*unitMemory
 }
 
@@ -458,6 +460,10 @@ func (u *Unit) visible() {
 		c.c.add(c.d)
 	}
 	u.e.idents.take(u.next)
+	if h := u.holder; h != nil {
+		u.e.recent.note(u.locks, u.released, h.locks)
+		return
+	}
 	u.e.recent.note(u.locks, u.released)
 }
 
@@ -474,9 +480,7 @@ func (u *Unit) end() {
 	}
 	_ = u.letBaseGo() // an iterator without an error closes without one
 	u.batch.Close()
-	if u.fixed {
-		u.e.recent.unfix()
-	}
+	u.unfix()
 	m := u.unitMemory
 	clear(m.counters)
 	m.locks, m.counters, m.released = m.locks[:0], m.counters[:0], m.released[:0]

@@ -193,7 +193,7 @@ func commonKey(key []byte, end bool) bool {
 	case IdentCounters, IdentCatalog, IdentMultikey, IdentWindows:
 		of, _, ok := cutIdent(rest)
 		return ok && (of < FirstOwnIdent || end && of == FirstOwnIdent)
-	case IdentParams, IdentSessions:
+	case IdentParams, IdentSessions, IdentPrepared:
 		return true
 	}
 	return id >= FirstIdent && (id < FirstOwnIdent || end && id == FirstOwnIdent && len(rest) == 0)

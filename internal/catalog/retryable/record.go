@@ -60,10 +60,17 @@ const (
 	Deleted                  // n: 1
 	Upserted                 // n: 1; {_id} of the new document
 	Modified                 // of a findAndModify: {lastErrorObject, value}
-	// Committed is of a transaction, of which it is the only run; its Doc is empty.
+	// Committed is of a transaction, of which it is the only run; its Doc is empty. So are
+	// Prepared and Aborted: the first is replaced when the transaction is decided, the second
+	// says that the number is never to be prepared again.
 	Committed
+	Prepared
+	Aborted
 	kinds
 )
+
+// OfTransaction says that the kind is of a transaction, whose only run it is.
+func (k Kind) OfTransaction() bool { return k >= Committed && k < kinds }
 
 // one says that a run of the kind is one statement, and has a document.
 func (k Kind) one() bool { return k >= Upserted }
@@ -92,12 +99,17 @@ func AppendRun(runs []Run, kind Kind, statement int32, doc bson.Doc) []Run {
 	return append(runs, Run{kind, statement, 1, doc})
 }
 
-// recordVersion is the first byte of a record, and transactionVersion that of a
-// transaction's, which older builds do not know.
+// recordVersion is the first byte of a record, transactionVersion that of a committed
+// transaction's, and preparedVersion that of one that is prepared or aborted. Older builds do
+// not know the later ones.
 const (
 	recordVersion      = 1
 	transactionVersion = 2
+	preparedVersion    = 3
 )
+
+// versions are those of records with a kind of transactions.
+var versions = map[Kind]byte{Committed: transactionVersion, Prepared: preparedVersion, Aborted: preparedVersion}
 
 // Record is what one unit did for a session.
 type Record struct {
@@ -108,14 +120,25 @@ type Record struct {
 	Runs []Run
 }
 
-// Commits reports whether the record is of a transaction that was committed.
-func (r *Record) Commits() bool { return len(r.Runs) == 1 && r.Runs[0].Kind == Committed }
+// Transaction returns the kind of a record of a transaction; 0 for other records.
+func (r *Record) Transaction() Kind {
+	if len(r.Runs) == 1 && r.Runs[0].Kind.OfTransaction() {
+		return r.Runs[0].Kind
+	}
+	return 0
+}
 
-// commits is Commits of a body.
-func commits(in *storage.EncodingReader) bool {
+// version is the version of a body.
+func version(body []byte) byte {
+	in := storage.EncodingReader{Rest: body}
 	in.Uvarint()
 	in.Uvarint()
-	return !in.Bad && len(in.Rest) > 0 && Kind(in.Rest[0]) == Committed
+	if !in.Bad && len(in.Rest) > 0 {
+		if v, ok := versions[Kind(in.Rest[0])]; ok {
+			return v
+		}
+	}
+	return recordVersion
 }
 
 // AppendBody appends the encoding of all but the position in the log, which is not
@@ -142,11 +165,7 @@ func (r *Record) AppendBody(dst []byte) []byte {
 // AppendValue appends a stored record: version, one byte ‖ Term ‖ Time, eight bytes
 // each, big-endian ‖ the body.
 func AppendValue(dst []byte, term, time uint64, body []byte) []byte {
-	version := byte(recordVersion)
-	if in := (storage.EncodingReader{Rest: body}); commits(&in) {
-		version = transactionVersion
-	}
-	dst = append(dst, version)
+	dst = append(dst, version(body))
 	dst = binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint64(dst, term), time)
 	return append(dst, body...)
 }
@@ -156,14 +175,18 @@ func AppendValue(dst []byte, term, time uint64, body []byte) []byte {
 func Parse(value []byte) (r Record, err error) {
 	in := storage.EncodingReader{Rest: value}
 	head := in.Bytes(1 + 8 + 8)
-	if in.Bad || head[0] != recordVersion && head[0] != transactionVersion {
+	if in.Bad || head[0] < recordVersion || head[0] > preparedVersion {
 		return r, fmt.Errorf("%w: a session's record is truncated, or has a version that this build cannot read: %x", storage.ErrCorruption, value[:min(len(value), 1)])
 	}
 	r.Term, r.Time = binary.BigEndian.Uint64(head[1:]), binary.BigEndian.Uint64(head[9:])
 	if err := r.parseBody(&in); err != nil {
 		return r, err
 	}
-	if (head[0] == transactionVersion) != r.Commits() {
+	want, ok := versions[r.Transaction()]
+	if !ok {
+		want = recordVersion
+	}
+	if head[0] != want {
 		return r, fmt.Errorf("%w: a session's record has the version of another kind: %x", storage.ErrCorruption, head[0])
 	}
 	return r, nil
@@ -198,7 +221,7 @@ func (r *Record) parseBody(in *storage.EncodingReader) error {
 		r.Runs = append(r.Runs, run)
 	}
 	for i := range r.Runs {
-		in.Bad = in.Bad || r.Runs[i].Kind == Committed && len(r.Runs) > 1
+		in.Bad = in.Bad || r.Runs[i].Kind.OfTransaction() && len(r.Runs) > 1
 	}
 	if in.Bad {
 		return fmt.Errorf("%w: a session's record is damaged", storage.ErrCorruption)

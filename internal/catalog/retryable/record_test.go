@@ -59,7 +59,7 @@ func TestRecord(t *testing.T) {
 	})
 }
 
-var names = map[Kind]string{Inserted: "inserted", Updated: "updated", Deleted: "deleted", Upserted: "upserted", Modified: "modified", Committed: "committed"}
+var names = map[Kind]string{Inserted: "inserted", Updated: "updated", Deleted: "deleted", Upserted: "upserted", Modified: "modified", Committed: "committed", Prepared: "prepared", Aborted: "aborted"}
 
 func shown(r Record, err error) string {
 	if err != nil {

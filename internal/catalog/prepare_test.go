@@ -1,0 +1,302 @@
+package catalog
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// prepareSome makes a collection with a unique index, and prepares a transaction of session 1
+// that has updated, deleted and inserted there.
+func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
+	t.Helper()
+	ns := schema.Namespace{DB: "db", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{parse(t, `{"key": {"a": 1}, "name": "a", "unique": true}`)}); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+		_, err := u.InsertMany(t.Context(), coll, []bson.Doc{parse(t, `{"_id": 1, "a": 1}`), parse(t, `{"_id": 2, "a": 2}`)})
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tr := transact(t, c, 1)
+	if !tr.Enter() {
+		t.Fatal("the transaction is over")
+	}
+	defer tr.Leave()
+	u := tr.Draft()
+	for _, w := range [][2]string{{`{"_id": 1}`, `{"_id": 1, "a": 5}`}, {`{"_id": 2}`, ""}, {"", `{"_id": 3, "a": 3}`}} {
+		if err := writeText(t, u, coll, w[0], w[1]); err != nil {
+			t.Fatal(err)
+		}
+		tr.LeaveGates()
+	}
+	if readOnly, err := tr.Prepare(t.Context(), "s0"); err != nil || readOnly {
+		t.Fatal(readOnly, err)
+	}
+	return coll, tr
+}
+
+// writeText inserts, updates or deletes.
+func writeText(t *testing.T, u *Unit, coll *Collection, old, doc string) error {
+	t.Helper()
+	if old == "" {
+		return u.Insert(t.Context(), coll, parse(t, doc))
+	}
+	record, found, err := u.LockID(t.Context(), coll, parse(t, old).Lookup("_id"))
+	if err != nil {
+		return err
+	}
+	if doc == "" {
+		return u.Delete(t.Context(), coll, record, found)
+	}
+	return u.Update(t.Context(), coll, record, found, parse(t, doc))
+}
+
+// documents lists what a collection has, in the order of _id.
+func documents(t *testing.T, c *Catalog, coll *Collection) string {
+	t.Helper()
+	it, err := c.engine.NewIter(coll.Ident, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer it.Close()
+	var all []string
+	for ok := it.First(); ok; ok = it.Next() {
+		v, err := it.Value()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, bson.Doc(v).String())
+	}
+	return strings.Join(all, " ")
+}
+
+// waits tries writes that must wait for a prepared transaction, and others that must not.
+func waits(t *testing.T, c *Catalog, coll *Collection) {
+	t.Helper()
+	errWaited := errors.New("waited")
+	for _, w := range []struct {
+		old, doc string
+		waits    bool
+	}{
+		{`{"_id": 1}`, `{"_id": 1, "a": 7}`, true}, // its document
+		{`{"_id": 2}`, "", true},
+		{"", `{"_id": 3, "a": 8}`, true}, // its _id
+		{"", `{"_id": 4, "a": 3}`, true}, // a key that it has taken
+		{"", `{"_id": 4, "a": 1}`, true}, // keys that it frees
+		{"", `{"_id": 4, "a": 2}`, true},
+		{"", `{"_id": 9, "a": 9}`, false},
+		{`{"_id": 9}`, "", false},
+	} {
+		ctx, end := context.WithTimeoutCause(t.Context(), 50*time.Millisecond, errWaited)
+		err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return writeText(t, u, coll, w.old, w.doc) })
+		end()
+		if errors.Is(err, errWaited) != w.waits || err != nil && !w.waits {
+			t.Errorf("%s -> %s: %v", w.old, w.doc, err)
+		}
+	}
+}
+
+// decide ends the prepared transaction of session 1.
+func decide(t *testing.T, c *Catalog, commit uint64) {
+	t.Helper()
+	s := retryable.Session{ID: [16]byte{1}}
+	tr, n := c.Prepared(s), new(Newest)
+	if tr == nil || !tr.Enter() {
+		t.Fatal("there is no prepared transaction")
+	}
+	err := tr.Decide(t.Context(), n, commit, nil)
+	tr.Leave()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := retryable.Committed
+	if commit == 0 {
+		want = retryable.Aborted
+	}
+	if kind, _, err := c.Outcome(n, s, 1); err != nil || kind != want {
+		t.Errorf("the session's record is %d %v", kind, err)
+	}
+	if err := eachPart(c.engine, nil, nil, func(retryable.Session, uint32, []byte) error { return errors.New("a record is left") }); err != nil {
+		t.Error(err)
+	}
+	if c.Prepared(s) != nil || c.CountPrepared() != 0 || len(c.Undecided()) != 0 {
+		t.Error("it is still prepared")
+	}
+}
+
+// TestPrepared holds that a prepared transaction keeps what it needs until it is decided, in
+// the process that prepared it and in a later one, and then has all of its effect or none.
+func TestPrepared(t *testing.T) {
+	for _, restart := range []bool{false, true} {
+		for _, commit := range []uint64{0, 7} {
+			t.Run(fmt.Sprint(restart, commit), func(t *testing.T) {
+				fs := storage.NewMemFS()
+				c := open(t, fs)
+				coll, tr := prepareSome(t, c)
+				if restart {
+					c = reopen(t, c, fs)
+					coll = c.Lookup(coll.Namespace)
+				} else if !tr.Enter() {
+					t.Fatal("it is over")
+				} else {
+					if readOnly, err := tr.Prepare(t.Context(), "s0"); readOnly || err != nil {
+						t.Errorf("asked again: %v %v", readOnly, err)
+					}
+					tr.Leave()
+				}
+				if all := c.Undecided(); len(all) != 1 || all[0].Txn != 1 || all[0].Coordinator != "s0" {
+					t.Errorf("%v", all)
+				}
+				waits(t, c, coll)
+				before := documents(t, c, coll)
+				if want := `{ _id: 1, a: 1 } { _id: 2, a: 2 }`; before != want {
+					t.Errorf("prepared: %s", before)
+				}
+				decide(t, c, commit)
+				want := before
+				if commit != 0 {
+					want = `{ _id: 1, a: 5 } { _id: 3, a: 3 }`
+				}
+				if got := documents(t, c, coll); got != want {
+					t.Errorf("decided: %s", got)
+				}
+				mustValidate(t, c, coll)
+				if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return writeText(t, u, coll, `{"_id": 1}`, `{"_id": 1, "a": 7}`) }); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+	}
+}
+
+// TestPreparedPinsGates holds that DDL waits for a prepared transaction, and lets others write
+// meanwhile.
+func TestPreparedPinsGates(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	coll, _ := prepareSome(t, c)
+	dropped := make(chan error, 1)
+	go func() {
+		_, err := c.Drop(t.Context(), coll.Namespace)
+		dropped <- err
+	}()
+	for coll.live.gate.inside.Load() >= 0 { // until DDL keeps others out
+		time.Sleep(time.Millisecond)
+	}
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return writeText(t, u, coll, "", `{"_id": 9, "a": 9}`) }); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case err := <-dropped:
+		t.Fatalf("the collection was dropped: %v", err)
+	default:
+	}
+	decide(t, c, 7)
+	if err := <-dropped; err != nil {
+		t.Error(err)
+	}
+}
+
+// TestPrepareRefuses holds which transactions are not prepared, and that nothing is left of
+// them.
+func TestPrepareRefuses(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	defer endProcess(t, c)
+	coll, err := c.Create(t.Context(), schema.Namespace{DB: "db", Coll: "c"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	prepare := func(f func(tr *Transaction)) (bool, error) {
+		tr := transact(t, c, 1)
+		if !tr.Enter() {
+			t.Fatal("the transaction is over")
+		}
+		f(tr)
+		readOnly, err := tr.Prepare(t.Context(), "s0")
+		tr.Leave()
+		tr.AbortAndDrop(t.Context())
+		if c.CountPrepared() != 0 || coll.live.gate.inside.Load() != 0 {
+			t.Error("something is left")
+		}
+		return readOnly, err
+	}
+	if readOnly, err := prepare(func(*Transaction) {}); !readOnly || err != nil {
+		t.Errorf("without writes: %v %v", readOnly, err)
+	}
+	if _, err := prepare(func(tr *Transaction) {
+		if _, err := tr.Create(t.Context(), schema.Namespace{DB: "db", Coll: "new"}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}); !mongoerr.Is(err, mongoerr.OperationNotSupportedInTransaction) {
+		t.Errorf("with a new collection: %v", err)
+	}
+	if _, err := prepare(func(tr *Transaction) {
+		if err := writeText(t, tr.Draft(), coll, "", `{"_id": 1}`); err != nil {
+			t.Fatal(err)
+		}
+		tr.LeaveGates()
+		if _, err := c.Drop(t.Context(), coll.Namespace); err != nil {
+			t.Fatal(err)
+		}
+	}); !errors.Is(err, storage.ErrConflict) {
+		t.Errorf("dropped meanwhile: %v", err)
+	}
+}
+
+// TestPreparedBytes holds the bytes of prepare records, and of what effects say about them
+// (docs/format).
+func TestPreparedBytes(t *testing.T) {
+	s := retryable.Session{ID: [16]byte{1}, UID: [32]byte{2}}
+	h := preparedHead{time: 5<<32 | 1, txn: 300, second: 1700000000, parts: 2, coordinator: "s0", colls: []storage.Ident{300}}
+	w := draftWrite{coll: &Collection{id: 300}, old: parse(t, `{"_id": 1}`), doc: parse(t, `{"_id": 1}`), replaces: true}
+	for _, x := range []struct {
+		what, want string
+		got        []byte
+	}{
+		{"head", "010000000500000001ac0280c49fd50c0202733001ac02", h.append(nil)},
+		{"write", "ac02070e0e000000105f69640001000000000e0e000000105f6964000100000000", w.append(nil)},
+		{"note of a prepare", "010000000000000000000000000000000200000000000000000000000000000000000000000000000000000000000000010000000500000001ac0280c49fd50c0202733001ac02", (&preparedNote{session: s, head: h}).append(nil)},
+		{"note of a decision", "010000000000000000000000000000000200000000000000000000000000000000000000000000000000000000000000ac028180808050", (&decidedNote{session: s, txn: 300, commit: 5<<32 | 1}).append(nil)},
+	} {
+		if got := hex.EncodeToString(x.got); got != x.want {
+			t.Errorf("%s is %s", x.what, got)
+		}
+	}
+	in := storage.EncodingReader{Rest: w.append(nil)}
+	if again, id := readWrite(&in); in.Bad || len(in.Rest) > 0 || id != 300 || again.old.String() != w.old.String() || again.doc.String() != w.doc.String() || !again.replaces || again.evicts {
+		t.Errorf("a write is read as %v of %d", again, id)
+	}
+	c := open(t, storage.NewMemFS())
+	e := &Effect{c: c, u: c.engine.Begin()}
+	e.prepared = &preparedNote{about: about{id: storage.IdentPrepared}, session: s, head: h}
+	e.note(e.prepared)
+	if err := e.u.Seal(); err != nil {
+		t.Fatal(err)
+	}
+	b := e.AppendEncoded(nil)
+	e.u.Abort()
+	if b[0] != preparedEffectVersion {
+		t.Errorf("an effect with a prepare record has version %d", b[0])
+	}
+	again, err := c.Decode(b)
+	if err != nil || again.prepared == nil || again.prepared.session != s || !reflect.DeepEqual(again.prepared.head, h) {
+		t.Errorf("it is read as %v: %v", again, err)
+	}
+}
