@@ -23,6 +23,8 @@ type change struct {
 	u     *storage.Unit // the effect's
 	gates []*live
 	begun *build // which begins when the change is visible, or nil
+	// internal says that streams of changes do not tell of it (Internally).
+	internal bool
 }
 
 // touches returns the collections that a DDL changes in the current state:
@@ -57,10 +59,20 @@ func only(l *live) touches { return func() []*live { return []*live{l} } }
 // nothing touches no collection that exists.
 func nothing() []*live { return nil }
 
+// internally is the key of a context's value.
+type internally struct{}
+
+// Internally returns a context in which DDL is an operation of the cluster, of which change
+// streams do not tell (Operation.Internal): it makes or drops what this shard has of a
+// collection.
+func Internally(ctx context.Context) context.Context {
+	return context.WithValue(ctx, internally{}, true)
+}
+
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
 // changed.
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
-	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin(), at: c.evaluate()}}
+	t := &change{c: c, e: &Effect{c: c, u: c.engine.Begin(), at: c.evaluate()}, internal: ctx.Value(internally{}) != nil}
 	t.u = t.e.u
 	t.e.ops.on = c.operations
 	defer t.u.Abort()

@@ -41,7 +41,7 @@ func (c *Catalog) DropDatabase(ctx context.Context, db string) ([]*Collection, e
 		if len(all) > 0 {
 			t.e.note(&databaseNote{db: db})
 			if t.e.ops.on {
-				t.e.ops.command(place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), nil)
+				t.recordCommand(place{ns: schema.Namespace{DB: db}}, new(bson.Builder).Int32("dropDatabase", 1).Finish(), nil)
 			}
 		}
 		return nil

@@ -24,12 +24,12 @@ import (
 // Pebble's batch format, and a set writes the next one once all members can read
 // it.
 //
-// Versions 1 and 2 differ in the operations. They can be read, but are no longer
-// written. Version 4 is 3 with a note of a prepared transaction, which older builds must not
+// Versions 1 to 3 differ in the operations. They can be read, but are no longer
+// written. Version 5 is 4 with a note of a prepared transaction, which older builds must not
 // apply: as primary they would write what it has locked.
 const (
-	effectVersion         = 3
-	preparedEffectVersion = 4
+	effectVersion         = 4
+	preparedEffectVersion = 5
 )
 
 // readableEffect reports whether this build can read a version.

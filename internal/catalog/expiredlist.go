@@ -44,22 +44,24 @@ var errLongList = errors.New("catalog: the window has too many documents to list
 var errLostList = errors.New("catalog: too many documents changed while the window was listed")
 
 // idList is the _ids of some documents: of each the type and the bytes. Where whole is
-// set, it is the documents themselves.
+// set, it is the documents themselves, and else, where the collection has a shard key, their
+// document keys.
 type idList struct {
 	n     int
 	bytes []byte
 	whole bool
+	place place // its key is that of the documents
 }
 
 // newList returns an empty list for documents of the collection: of the documents where
 // it keeps images, as those who watch the collection may ask for what they were.
 func (c *Collection) newList() *idList {
-	return &idList{whole: c.Settings != nil && c.Settings.PreAndPostImages && !c.IsTimeseries()}
+	return &idList{whole: c.Settings != nil && c.Settings.PreAndPostImages && !c.IsTimeseries(), place: place{key: c.documentKey()}}
 }
 
 // cut reads an entry off the front of a list, and returns its _id as other lists have it.
 func (l *idList) cut(rest []byte) (id, after []byte, ok bool) {
-	if l.whole {
+	if l.whole || l.place.key != "" {
 		doc, after, ok := cutDocument(rest)
 		if !ok {
 			return nil, nil, false
@@ -76,9 +78,13 @@ func (l *idList) add(doc bson.Doc) error {
 		return errLongList
 	}
 	l.n++
-	if l.whole {
+	switch {
+	case l.whole:
 		l.bytes = append(l.bytes, doc...)
-	} else {
+	case l.place.key != "":
+		var room [128]byte
+		l.bytes = append(l.bytes, l.place.documentKey(new(bson.Builder).Reset(room[:0]), doc).Finish()...)
+	default:
 		l.bytes = bson.AppendTyped(l.bytes, doc.Lookup("_id"))
 	}
 	return nil
@@ -299,7 +305,7 @@ func (e *Effect) recordExpired(coll *Collection, list *idList, rule string) {
 		coll = coll.Buckets()
 	}
 	p := coll.placeOps()
-	p.rule = rule
+	p.rule, p.key = rule, list.place.key
 	for _, r := range coll.rules {
 		if r.Index.Name == rule {
 			p.rule = r.Name()

@@ -17,7 +17,7 @@ type OperationKind uint8
 const (
 	OpInsert  OperationKind = iota + 1 // the document
 	OpUpdate                           // the document as it is now; Old is what it was
-	OpDelete                           // {_id}; Old is what it was, where Images is set
+	OpDelete                           // its document key: {_id}, where Key is set with the fields of that; Old is what it was, where Images is set
 	OpRange                            // a removal of ranges, not listed one by one: {ranges: [{from, to}], documents, bytes, reason}
 	OpCommand                          // a command, as MongoDB's oplog has it: {create: …}, {drop: …}, {renameCollection: …} and so on; Old is its o2, if it has one
 	OpReplace                          // as OpUpdate, where the client gave the whole document
@@ -37,12 +37,18 @@ type Operation struct {
 	UUID      UUID // zero for a command on a database
 	Doc, Old  bson.Doc
 	IDs       []bson.Value // the _ids of an OpExpired
-	Docs      []bson.Doc   // its documents, where Images is set; else nil
+	Keys      []bson.Doc   // the document keys of an OpExpired, where Key is set and Images is not; else nil
+	// Key is the pattern of the collection's shard key, where document keys have more than _id.
+	Key  bson.Doc
+	Docs []bson.Doc // its documents, where Images is set; else nil
 	// Images says that the collection kept pre- and post-images of its documents.
 	Images bool
 	// Silent says that change streams do not tell of it: documents were moved between
 	// shards, or are measurements, or it is DDL on what is no collection.
 	Silent bool
+	// Internal says that it is a command by which an operation of the cluster makes or drops
+	// what a shard has of a collection: what clients have asked for, another shard tells.
+	Internal bool
 	// Rule is the name of the rule by which documents expired that were deleted; Due, if
 	// not 0, when that was, in milliseconds since 1970.
 	Rule string
@@ -59,6 +65,23 @@ func (o *Operation) Before(of int) bson.Doc {
 		return nil
 	}
 	return o.Docs[of]
+}
+
+// AppendKey writes the document key of the operation, or of one of its documents.
+func (o *Operation) AppendKey(b *bson.Builder, of int) *bson.Builder {
+	switch {
+	case o.Kind == OpDelete:
+		return b.Fields(o.Doc)
+	case o.Kind == OpExpired && o.Keys != nil:
+		return b.Fields(o.Keys[of])
+	case o.Kind == OpExpired && (o.Docs == nil || o.Key == nil):
+		return b.Value("_id", o.IDs[of])
+	case o.Kind == OpExpired:
+		return schema.KeyOfDocument(b, o.Key, o.Docs[of])
+	case o.Key != nil:
+		return schema.KeyOfDocument(b, o.Key, o.Doc)
+	}
+	return b.Value("_id", o.Doc.Lookup("_id"))
 }
 
 // Session identifies the session whose operations an effect has.
@@ -80,7 +103,8 @@ func (o *Operation) Count() int {
 //	number of operations, 0 for none, and then nothing
 //	lsid, behind its length, which is 0 for none ‖ txnNumber
 //	number of places ‖ for each: UUID, database and name behind their lengths, flags
-//	(one byte), and where it says so the name of a rule behind its length
+//	(one byte), and where it says so the name of a rule, and the pattern of a shard key,
+//	each behind its length
 //	for each operation: kind, one byte ‖ statement + 1 ‖ number of the place ‖
 //	Doc: where it is in the unit's batch, and its length; or 0, and Doc behind its
 //	length; of an update how many bytes of Doc are those of Old at its beginning, and
@@ -88,9 +112,10 @@ func (o *Operation) Count() int {
 //	length, where the place keeps images, and where it has a rule when the document was
 //	due; of a command Old behind its length, which is 0 for none; of what expired as a
 //	range the number of documents, and, behind the length of all, of each the type and
-//	the bytes of its _id, or the document where the place keeps images
+//	the bytes of its _id, or the document where the place keeps images, or the
+//	document key where it has a shard key
 //
-// Version 2 of the encoding of effects has no flags, and Old only of updates. In
+// Version 3 of the encoding of effects has no shard keys. Version 2 of the encoding of effects has no flags, and Old only of updates. In
 // version 1 each Doc is there, after its length, so that an insert was in the log twice.
 type operations struct {
 	on        bool // they are recorded
@@ -113,15 +138,20 @@ type place struct {
 	ns    schema.Namespace
 	flags placeFlags
 	rule  string // by which documents expire; "" for none
+	key   string // the pattern of the shard key, where document keys have more than _id; else ""
 }
 
 // placeFlags say what applies to the operations of a place.
 type placeFlags byte
 
 const (
-	placeImages placeFlags = 1 << iota // Operation.Images
-	placeSilent                        // Operation.Silent
-	placeRule                          // there is a rule
+	placeImages   placeFlags = 1 << iota // Operation.Images
+	placeSilent                          // Operation.Silent
+	placeRule                            // there is a rule
+	placeKey                             // there is a shard key
+	placeInternal                        // Operation.Internal
+	placeAll      = placeInternal<<1 - 1
+	placeBefore   = placeRule<<1 - 1 // what version 3 knows
 )
 
 // append appends the encoding of a place.
@@ -132,8 +162,14 @@ func (p *place) append(dst []byte) []byte {
 	if p.rule != "" {
 		flags |= placeRule
 	}
+	if p.key != "" {
+		flags |= placeKey
+	}
 	if dst = append(dst, byte(flags)); p.rule != "" {
 		dst = storage.AppendSized(dst, []byte(p.rule))
+	}
+	if p.key != "" {
+		dst = storage.AppendSized(dst, []byte(p.key))
 	}
 	return dst
 }
@@ -149,7 +185,16 @@ func (p *place) read(r *storage.EncodingReader, version byte) {
 	if p.flags&placeRule != 0 {
 		p.rule = string(r.Sized())
 	}
-	r.Bad = r.Bad || p.flags&^(placeImages|placeSilent|placeRule) != 0
+	if p.flags&placeKey != 0 {
+		p.key = string(r.Sized())
+		r.Bad = r.Bad || !validDocument(bson.Doc(p.key))
+	}
+	known := placeFlags(placeAll)
+	if version == 3 {
+		known = placeBefore
+	}
+	r.Bad = r.Bad || p.flags&^known != 0
+	p.flags &^= placeRule | placeKey
 }
 
 // recorded is an operation in the form kept until the effect is encoded.
@@ -337,7 +382,10 @@ func (o *Operation) parse(r *storage.EncodingReader, version byte, batch []byte,
 	}
 	p := &places[at]
 	o.Kind, o.Namespace, o.UUID, o.Rule = OperationKind(kind[0]), p.ns, p.uuid, p.rule
-	o.Images, o.Silent = p.flags&placeImages != 0, p.flags&placeSilent != 0
+	o.Images, o.Silent, o.Internal = p.flags&placeImages != 0, p.flags&placeSilent != 0, p.flags&placeInternal != 0
+	if p.key != "" {
+		o.Key = bson.Doc(p.key)
+	}
 	switch o.Kind {
 	case OpDelete:
 		if o.Images {
@@ -378,8 +426,12 @@ func (o *Operation) parseIDs(r *storage.EncodingReader) {
 		return
 	}
 	o.IDs = make([]bson.Value, n)
-	if o.Images {
+	keyed := o.Key != nil && !o.Images
+	switch {
+	case o.Images:
 		o.Docs = make([]bson.Doc, n)
+	case keyed:
+		o.Keys = make([]bson.Doc, n)
 	}
 	for i := range o.IDs {
 		var ok bool
@@ -389,6 +441,14 @@ func (o *Operation) parseIDs(r *storage.EncodingReader) {
 				return
 			}
 			o.IDs[i] = o.Docs[i].Lookup("_id")
+			continue
+		}
+		if keyed {
+			if o.Keys[i], list, ok = cutDocument(list); !ok {
+				r.Bad = true
+				return
+			}
+			o.IDs[i] = o.Keys[i].Lookup("_id")
 			continue
 		}
 		if o.IDs[i], list, ok = bson.CutTyped(list); !ok || !validID(o.IDs[i]) {
@@ -481,7 +541,17 @@ func (c *Collection) placeOps() place {
 	if c.Settings != nil && c.Settings.PreAndPostImages {
 		p.flags = placeImages
 	}
+	p.key = c.documentKey()
 	return p
+}
+
+// documentKey is the pattern of the shard key, where document keys have more than _id; else
+// "".
+func (c *Collection) documentKey() string {
+	if c.sharding == nil || c.IsTimeseries() || len(c.sharding.Key.Parts) == 1 && c.sharding.Key.Parts[0].Path == "_id" {
+		return ""
+	}
+	return c.sharding.Key.Stored()
 }
 
 // placeOps is that of the collection, for the unit's writes.
@@ -493,13 +563,21 @@ func (u *Unit) placeOps(c *Collection) place {
 	return p
 }
 
+// documentKey writes the document key of a document.
+func (p *place) documentKey(b *bson.Builder, doc bson.Doc) *bson.Builder {
+	if p.key == "" {
+		return b.Value("_id", doc.Lookup("_id"))
+	}
+	return schema.KeyOfDocument(b, bson.Doc(p.key), doc)
+}
+
 // recordDelete records that a document was removed.
 func (u *Unit) recordDelete(c *Collection, old bson.Doc) {
 	p, ops := u.placeOps(c), &u.e.ops
 	if u.Expires != nil {
 		p.rule = u.Expires.Name()
 	}
-	ops.add(OpDelete, p, new(bson.Builder).Value("_id", old.Lookup("_id")).Finish(), noWrite)
+	ops.add(OpDelete, p, p.documentKey(new(bson.Builder), old).Finish(), noWrite)
 	if p.flags&placeImages != 0 {
 		ops.bytes = storage.AppendSized(ops.bytes, old)
 	}
@@ -559,7 +637,16 @@ func (t *change) commandOver(coll *Collection, name string, old bson.Doc, f func
 	if coll.IsView() || coll.IsTimeseries() {
 		p.flags |= placeSilent
 	}
-	t.e.ops.command(p, b.Finish(), old)
+	t.recordCommand(p, b.Finish(), old)
+}
+
+// recordCommand records a command, and its o2, nil for none.
+func (t *change) recordCommand(p place, doc, old bson.Doc) {
+	p.key = ""
+	if t.internal {
+		p.flags |= placeInternal
+	}
+	t.e.ops.command(p, doc, old)
 }
 
 // dropsIndex records that an index is dropped.

@@ -79,5 +79,5 @@ func (t *change) recordRename(coll *Collection, to schema.Namespace, target *Col
 	if target != nil {
 		b.Binary("dropTarget", uuidSubtype, target.UUID[:])
 	}
-	t.e.ops.command(coll.placeOps(), b.Finish(), nil)
+	t.recordCommand(coll.placeOps(), b.Finish(), nil)
 }

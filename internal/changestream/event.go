@@ -74,6 +74,9 @@ func (m *Maker) Kind(op *catalog.Operation) string {
 		}
 		return kinds[op.Kind]
 	}
+	if op.Internal {
+		return ""
+	}
 	name, _ := op.Doc.First()
 	c := commands[name]
 	if c.expanded && !m.Options.Expanded || op.Silent && !m.Options.Expanded {
@@ -136,11 +139,7 @@ func (m *Maker) Token(kind string, at At) Token {
 
 // documentKey returns what identifies the document of an event.
 func (m *Maker) documentKey(at At) bson.Doc {
-	id := at.Doc.Lookup("_id")
-	if at.Kind == catalog.OpExpired {
-		id = at.IDs[at.Of]
-	}
-	m.keyRoom = m.key.Reset(m.keyRoom[:0]).Value("_id", id).Finish()
+	m.keyRoom = at.AppendKey(m.key.Reset(m.keyRoom[:0]), at.Of).Finish()
 	return m.keyRoom
 }
 

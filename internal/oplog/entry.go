@@ -148,7 +148,7 @@ func (e *Entry) Document(b *bson.Builder, i int) bson.Doc {
 		b.Doc("lsid", e.Session.ID).Int64("txnNumber", e.Session.Txn)
 	}
 	if op.Kind == catalog.OpExpired {
-		head(b, "d", op).OpenDoc("o").Value("_id", op.IDs[of]).Close()
+		op.AppendKey(head(b, "d", op).OpenDoc("o"), of).Close()
 	} else {
 		forms[op.Kind](b, op)
 	}

@@ -170,3 +170,52 @@ func TestChangeStreamOfIdleShards(t *testing.T) {
 	slices.Sort(took)
 	t.Logf("p50 %s, p95 %s", took[10], took[19])
 }
+
+// TestChangeStreamTellsDDLOnce: what is done on each shard is told once, behind what it follows;
+// what operations of the cluster do to make and move documents is not told.
+func TestChangeStreamTellsDDLOnce(t *testing.T) {
+	c := newCluster(t, 3)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	w := c.watch(c.router, "", "showExpandedEvents: true", `, {$match: {operationType: {$ne: "modify"}}}`)
+	plain := c.watch(c.router, "c", "", "")
+	c.do("app", `{create: "c"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: "hashed", z: 1}}`)
+	c.do("app", `{createIndexes: "c", indexes: [{key: {y: 1}, name: "y"}]}`)
+	c.do("app", `{insert: "c", documents: [{_id: 1, x: 1, y: 1}, {_id: 2, x: 2, y: 1, z: 5}, {_id: 3, x: 3, y: 1}, {_id: 4, x: 4, y: 1}]}`)
+	for i, lo := range []string{`{"$minKey": 1}`, `{"$numberLong": "-3074457345618258602"}`, `{"$numberLong": "0"}`, `{"$numberLong": "3074457345618258602"}`} {
+		if _, err := c.try("admin", fmt.Sprintf(`{moveRange: "app.c", min: {x: %s, z: {"$minKey": 1}}, toShard: "s%d"}`, lo, (i+2)%3)); err != nil {
+			t.Log(err)
+		}
+	}
+	c.do("app", `{update: "c", updates: [{q: {}, u: {$set: {y: 2}}, multi: true}]}`)
+	c.do("admin", `{reshardCollection: "app.c", key: {y: "hashed"}, numInitialChunks: 6}`)
+	c.do("app", `{delete: "c", deletes: [{q: {_id: 2}, limit: 1}]}`)
+	c.do("app", `{dropIndexes: "c", index: "y"}`)
+	c.do("admin", `{renameCollection: "app.c", to: "app.d"}`)
+	c.do("app", `{insert: "d", documents: [{_id: 5, y: 7}]}`)
+	c.do("app", `{drop: "d"}`)
+	c.do("app", `{insert: "e", documents: [{_id: 6}]}`)
+	c.do("admin", `{movePrimary: "app", to: "s1"}`)
+	c.do("app", `{dropDatabase: 1}`)
+	want := []string{
+		"create", "createIndexes", "createIndexes", "insert { x: 1, _id: 1 }", "insert { x: 2, z: 5, _id: 2 }", "insert { x: 3, _id: 3 }", "insert { x: 4, _id: 4 }",
+		"update { x: 1, _id: 1 }", "update { x: 2, z: 5, _id: 2 }", "update { x: 3, _id: 3 }", "update { x: 4, _id: 4 }",
+		"delete { y: 2, _id: 2 }", "dropIndexes", "rename", "insert { y: 7, _id: 5 }", "drop", "create", "insert { _id: 6 }", "drop", "dropDatabase", "invalidate",
+	}
+	got := strings.Split(said(w.next(len(want))), "\n")
+	slices.Sort(got[3:7])
+	slices.Sort(got[7:11])
+	if !slices.Equal(got, want) {
+		t.Errorf("told:\n%s", strings.Join(got, "\n"))
+	}
+	if w.id != 0 || len(w.have) > 0 {
+		t.Errorf("the stream goes on: %v", w.have)
+	}
+	got = strings.Split(said(plain.next(11)), "\n")
+	slices.Sort(got[:4])
+	slices.Sort(got[4:8])
+	want = append(append(append([]string(nil), want[3:12]...), "rename"), "invalidate")
+	if !slices.Equal(got, want) {
+		t.Errorf("told of the collection:\n%s", strings.Join(got, "\n"))
+	}
+}

@@ -20,6 +20,7 @@ type ShardKey struct {
 	Hashed int // which part is hashed, or -1
 
 	pattern         bson.Doc
+	stored          string // the pattern's bytes
 	lowest, highest ShardBound
 }
 
@@ -52,6 +53,7 @@ func ParseShardKey(pattern bson.Doc) (*ShardKey, error) {
 	if len(k.Parts) > maxShardFields {
 		return nil, mongoerr.New(mongoerr.Code(13103), "too many compound keys")
 	}
+	k.stored = string(k.pattern)
 	k.lowest, k.highest = k.ends()
 	return k, nil
 }
@@ -74,6 +76,31 @@ func checkShardPath(path string) error {
 
 // Pattern returns the pattern as written.
 func (k *ShardKey) Pattern() bson.Doc { return k.pattern }
+
+// Stored is the bytes of the pattern.
+func (k *ShardKey) Stored() string { return k.stored }
+
+// KeyOfDocument writes what identifies a document of a collection with a shard key, whose
+// pattern is given: the fields of the key that it has, in their order, then _id unless it is
+// one of them. An array above a field hides it.
+func KeyOfDocument(b *bson.Builder, pattern, doc bson.Doc) *bson.Builder {
+	id := false
+	for path := range pattern.All() {
+		id = id || path == "_id"
+		v := doc.Lookup(path)
+		if strings.Contains(path, ".") {
+			part := NewPart(path)
+			v = part.Value(doc)
+		}
+		if !v.IsMissing() {
+			b.Value(path, v)
+		}
+	}
+	if !id {
+		b.Value("_id", doc.Lookup("_id"))
+	}
+	return b
+}
 
 // String returns the pattern as messages show it.
 func (k *ShardKey) String() string { return k.pattern.String() }

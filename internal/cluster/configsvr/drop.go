@@ -47,7 +47,7 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 			of = ids(all)
 			b.Binary("uuid", 4, c.UUID[:])
 		}
-		d := decision{args: b.Strings("shards", of...).Finish()}
+		d := decision{args: b.Strings("shards", of...).String("primary", db.Primary).Finish()}
 		d.writes, err = s.forgetting(ns)
 		d.writes = append(d.writes, s.logged("dropCollection", ns, bson.Empty))
 		return d, err

@@ -28,7 +28,7 @@ func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return decision{}, err
 		}
-		d := decision{args: new(bson.Builder).Strings("shards", ids(all)...).Finish()}
+		d := decision{args: new(bson.Builder).Strings("shards", ids(all)...).String("primary", db.Primary).Finish()}
 		d.writes = []write{remove(databases, bson.String(name)), s.logged("dropDatabase", name, bson.Empty)}
 		for i := range sharded {
 			if sharded[i].in(name) {

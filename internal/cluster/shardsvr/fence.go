@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -95,10 +96,31 @@ func (s *Shard) command(name string, do func(*request, context.Context) error) *
 				if err := s.raise(ctx, r.name, r.fence); err != nil {
 					return err
 				}
+				if told, err := s.tells(name, r.ns.DB); err != nil {
+					return err
+				} else if !told {
+					ctx = catalog.Internally(ctx)
+				}
 			}
 			return do(r, ctx)
 		},
 	}
+}
+
+// told are the requests that do what a client has asked for. Of the others change streams tell
+// nothing, nor of these on a shard that is not the primary one of the database.
+var told = map[string]bool{
+	"_shardsvrShard": true, "_shardsvrUnshard": true, "_shardsvrDrop": true, "_shardsvrDropDatabase": true, "_shardsvrRename": true,
+	"_shardsvrIndexes": true,
+}
+
+// tells reports whether change streams tell of what a request does to a database here.
+func (s *Shard) tells(name, db string) (bool, error) {
+	if !told[name] {
+		return false, nil
+	}
+	have, err := s.node.Stored(databases, db)
+	return have != nil && have.Lookup("primary").Truthy(), err
 }
 
 // ofAnotherCluster reports whether a request comes from a cluster that this shard is not part of.

@@ -82,7 +82,7 @@ func (s *Shard) Register(r *command.Registry) {
 // Run does the background work until ctx ends, and returns when all of it has ended.
 func (s *Shard) Run(ctx context.Context) {
 	s.work.Lock()
-	s.work.life = ctx
+	s.work.life = catalog.Internally(ctx)
 	s.work.Unlock()
 	ticker := time.NewTicker(pendingInterval)
 	defer ticker.Stop()
