@@ -27,7 +27,7 @@ func init() {
 		"find": collectionNeeds(auth.Find), "count": collectionNeeds(auth.Find), "distinct": collectionNeeds(auth.Find),
 		"aggregate": aggregateNeeds, "mapReduce": mapReduceNeeds, "explain": explainNeeds, "dataSize": dataSizeNeeds,
 		"insert": validated(collectionNeeds(auth.Insert)), "update": validated(updateNeeds), "delete": collectionNeeds(auth.Remove),
-		"findAndModify": validated(findAndModifyNeeds), "bulkWrite": bulkWriteNeeds, "filemd5": fileNeeds,
+		"findAndModify": validated(findAndModifyNeeds), "bulkWrite": bulkWriteNeeds, "applyOps": applyOpsNeeds, "filemd5": fileNeeds,
 		"getMore": anyone, "killCursors": killCursorsNeeds,
 
 		"create": createNeeds, "drop": collectionNeeds(auth.DropCollection), "dropDatabase": databaseNeeds(auth.DropDatabase),

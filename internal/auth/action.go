@@ -340,10 +340,13 @@ func (a Action) String() string { return actionNames[a] }
 // Actions is a set of actions.
 type Actions [4]uint64
 
-// Of makes a set.
+// Of makes a set. AnyAction stands for all actions.
 func Of(actions ...Action) Actions {
 	var s Actions
 	for _, a := range actions {
+		if a == AnyAction {
+			return everything
+		}
 		s[a>>6] |= 1 << (a & 63)
 	}
 	return s
@@ -380,8 +383,12 @@ func (s Actions) Has(a Action) bool { return s[a>>6]&(1<<(a&63)) != 0 }
 // Empty reports whether nothing is in the set.
 func (s Actions) Empty() bool { return s == Actions{} }
 
-// write appends the names as the array "actions".
+// write appends the names as the array "actions": of all actions anyAction only.
 func (s Actions) write(b *bson.Builder) {
+	if s.Has(AnyAction) {
+		b.Strings("actions", actionNames[AnyAction])
+		return
+	}
 	b.OpenArray("actions")
 	n := 0
 	for i, word := range s {

@@ -61,6 +61,9 @@ type Need struct {
 // On is the need of actions on a resource.
 func On(r Resource, actions ...Action) Need { return Need{r, Of(actions...)} }
 
+// Superuser is the need of every action on every resource.
+func Superuser() Need { return Need{Resource{form: formAny}, everything} }
+
 // Has reports whether the principal has the role.
 func (p *Principal) Has(r RoleName) bool { return slices.Contains(p.Roles, r) }
 

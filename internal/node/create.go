@@ -65,6 +65,11 @@ func (n *Node) create() *command.Command {
 }
 
 func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
+	return n.createAs(ctx, op, catalog.UUID{})
+}
+
+// createAs is a create of a collection that gets a UUID; zero for a new one.
+func (n *Node) createAs(ctx context.Context, op *command.Op, id catalog.UUID) error {
 	ns := namespace(op)
 	if err := checkClusteredArgument(op.Args.Value("clusteredIndex")); err != nil {
 		return err
@@ -105,7 +110,7 @@ func (n *Node) runCreate(ctx context.Context, op *command.Op) error {
 		_, err = op.Transaction.Create(ctx, ns, o.Doc())
 		return err
 	}
-	_, err = n.Catalog.Create(ctx, ns, o.Doc())
+	_, err = n.Catalog.CreateWith(ctx, ns, catalog.NewCollection{Options: o.Doc(), UUID: id})
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {
 		if c := n.Catalog.Lookup(ns); c != nil {
 			return checkSame(c, o)

@@ -72,7 +72,7 @@ func (n *Node) Register(r *command.Registry) {
 func (n *Node) registerData(r *command.Registry) {
 	r.Register(
 		n.find(), n.count(), n.distinct(), n.aggregate(), n.mapReduce(), n.explain(),
-		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(),
+		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(), n.applyOps(),
 	)
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/bson/bsontest"
+	"github.com/mayflydb/mayfly/internal/query/update"
 	"pgregory.net/rapid"
 )
 
@@ -165,5 +166,33 @@ func TestDiff(t *testing.T) {
 		if got := apply(t, old, diff); !bytes.Equal(got, doc) {
 			t.Fatalf("%s by %s is %s, not %s", old, diff, got, doc)
 		}
+		replayed(t, old, diff, doc)
 	})
+}
+
+// replayed checks what applyOps makes of a delta, on documents that keep a valid _id.
+func replayed(t *rapid.T, old, diff, doc bson.Doc) {
+	with := func(d bson.Doc) bson.Doc {
+		b := new(bson.Builder).Int32("_id", 1)
+		for name, v := range d.All() {
+			if name != "_id" {
+				b.Value(name, v)
+			}
+		}
+		return b.Finish()
+	}
+	if old, doc = with(old), with(doc); bytes.Equal(old, doc) {
+		return
+	}
+	diff, ok := Diff(old, doc)
+	if !ok {
+		t.Fatalf("%s and %s have no delta", old, doc)
+	}
+	u, err := update.ParseOplog(new(bson.Builder).Int32("$v", 2).Doc("diff", diff).Finish())
+	if err != nil {
+		t.Fatalf("%s: %v", diff, err)
+	}
+	if got, changed, err := u.Apply(old, &update.Context{}); err != nil || !changed || !bytes.Equal(got, doc) {
+		t.Fatalf("%s by %s is replayed as %s, not %s: %v", old, diff, got, doc, err)
+	}
 }

@@ -17,6 +17,8 @@ const (
 	Replacement
 	// Pipeline is an array of aggregation stages.
 	Pipeline
+	// Delta is the difference to the document before, in an entry of an oplog.
+	Delta
 )
 
 // Options is the context of an update. A nil *Options is the default.
@@ -42,7 +44,9 @@ type Update struct {
 	kind        Kind
 	modifiers   *modifiers
 	replacement bson.Doc
+	stored      bool // the replacement was stored so: its names may start with $
 	pipeline    *pipeline
+	delta       *delta
 }
 
 // Parse parses the `u` of an update statement, the `update` of a findAndModify:
@@ -105,9 +109,11 @@ func (u *Update) apply(doc bson.Doc, ctx *Context) (bson.Doc, error) {
 	ctx.start(doc)
 	switch u.kind {
 	case Replacement:
-		return ctx.replace(doc, u.replacement, false)
+		return ctx.replace(doc, u.replacement, u.stored)
 	case Pipeline:
 		return u.pipeline.apply(doc, ctx)
+	case Delta:
+		return u.delta.apply(doc, ctx)
 	}
 	return u.modifiers.apply(doc, ctx)
 }

@@ -60,6 +60,10 @@ func parseScript(td *datadriven.TestData) (*script, error) {
 		}
 	}
 	var err error
+	if td.Cmd == "oplog" {
+		s.u, err = ParseOplog(bson.MustParse(lines[0]))
+		return s, err
+	}
 	s.u, err = Parse(bson.MustParseValue(lines[0]), opts)
 	return s, err
 }
@@ -109,6 +113,7 @@ func (s *script) apply() string {
 // options; the rest are documents.
 //
 //	apply    what becomes of each document ("types" prints Extended JSON)
+//	oplog    what becomes of each document by the update of an entry of an oplog
 //	upsert   the document that is inserted
 func TestScripts(t *testing.T) {
 	datadriven.Walk(t, "testdata/scripts", func(t *testing.T, path string) {
