@@ -123,3 +123,50 @@ func BenchmarkGate(b *testing.B) {
 }
 
 var benchedGate gate
+
+// A writer that waits for a reader who has pinned the gate lets others in from time to time,
+// and enters as soon as that reader has left.
+func TestGatePinned(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		if !g.TryRLock() {
+			t.Fatal("a reader did not enter")
+		}
+		g.Pin()
+		locked := make(chan struct{})
+		go func() { g.Lock(); close(locked) }()
+		for range 3 {
+			synctest.Wait()
+			if g.TryRLock() {
+				t.Fatal("a reader passed the writer")
+			}
+			begun := time.Now()
+			if err := g.RLock(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if waited := time.Since(begun); waited != pinPatience {
+				t.Errorf("a reader waited %v", waited)
+			}
+			g.RUnlock()
+			select {
+			case <-locked:
+				t.Fatal("the writer entered")
+			default:
+			}
+			time.Sleep(pinPause)
+		}
+		synctest.Wait()
+		begun := time.Now()
+		g.Unpin()
+		g.RUnlock()
+		<-locked
+		if waited := time.Since(begun); waited != 0 {
+			t.Errorf("the writer waited %v more", waited)
+		}
+		g.Unlock()
+		if !g.TryRLock() {
+			t.Error("the gate is closed")
+		}
+		g.RUnlock()
+	})
+}

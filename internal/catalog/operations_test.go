@@ -240,6 +240,10 @@ i statement 2 d.plain { _id: 204 }
 # insert more
 session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 3
 i statement 0 d.plain { _id: 305 }
+# prepare
+# decide
+session { id: UUID("X"), uid: BinData(0, 0000000000000000000000000000000000000000000000000000000000000000) }, operation 1
+i d.plain { _id: 50 }
 # a session's statements
 session { id: 1 }, operation 7
 i statement 0 d.plain { _id: 10 }

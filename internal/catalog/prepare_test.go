@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -299,4 +300,133 @@ func TestPreparedBytes(t *testing.T) {
 	if err != nil || again.prepared == nil || again.prepared.session != s || !reflect.DeepEqual(again.prepared.head, h) {
 		t.Errorf("it is read as %v: %v", again, err)
 	}
+}
+
+// TestPrepareChecksOwner holds that what a shard owned when a statement ran, and does not own any
+// more, is neither prepared nor committed.
+func TestPrepareChecksOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, storage.NewMemFS())
+		ns := schema.Namespace{DB: "d", Coll: "c"}
+		if _, err := c.Create(t.Context(), ns, nil); err != nil {
+			t.Fatal(err)
+		}
+		change := func(f func(s *schema.Sharding, whole schema.ShardRange)) {
+			t.Helper()
+			if _, err := c.SetSharding(t.Context(), ns, func(*Collection) (*schema.Sharding, error) { return entryOf(t, f), nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		nothing := func(*schema.Sharding, schema.ShardRange) {}
+		gone := errors.New("the database has moved")
+		for _, x := range []struct {
+			what    string
+			sharded bool
+			then    func()
+			fits    func(error) bool
+		}{
+			{"as it was", true, func() {}, func(err error) bool { return err == nil }},
+			{"given away", true, func() {
+				change(func(s *schema.Sharding, whole schema.ShardRange) {
+					s.Version.Major++
+					s.Hidden = []schema.HiddenRange{{ShardRange: whole}}
+				})
+			}, func(err error) bool { return errors.Is(err, storage.ErrConflict) }},
+			{"being given away", true, func() {
+				change(func(s *schema.Sharding, whole schema.ShardRange) { s.Blocked = &schema.BlockedRange{ShardRange: whole} })
+			}, func(err error) bool { return mongoerr.Is(err, mongoerr.LockTimeout) }},
+			{"moved with its database", false, func() {}, func(err error) bool { return errors.Is(err, gone) }},
+		} {
+			for _, commits := range []bool{false, true} {
+				if x.sharded {
+					change(nothing)
+				} else if _, err := c.SetSharding(t.Context(), ns, func(*Collection) (*schema.Sharding, error) { return nil, nil }); err != nil {
+					t.Fatal(err)
+				}
+				session := byte(1)
+				if commits {
+					session = 2
+				}
+				tr := transact(t, c, session)
+				if !tr.Enter() {
+					t.Fatal("the transaction is over")
+				}
+				u := tr.Draft()
+				if !x.sharded {
+					u.Guard = &Guard{Admit: func(*Collection) error { return nil }, Again: func(*Collection) error { return gone }}
+				}
+				if err := u.Insert(t.Context(), c.Lookup(ns), parse(t, `{"_id": 1, "k": 1}`)); err != nil {
+					t.Fatal(err)
+				}
+				tr.LeaveGates()
+				x.then()
+				ctx, end := context.WithTimeoutCause(t.Context(), time.Minute, LockTimeout("a gate", time.Minute))
+				var err error
+				if commits {
+					err = tr.Commit(ctx, storage.Buffered)
+				} else {
+					_, err = tr.Prepare(ctx, "s0")
+				}
+				end()
+				tr.Leave()
+				if !x.fits(err) {
+					t.Errorf("%s, commits %v: %v", x.what, commits, err)
+				}
+				switch {
+				case err != nil:
+				case commits:
+					if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return writeText(t, u, c.Lookup(ns), `{"_id": 1}`, "") }); err != nil {
+						t.Fatal(err)
+					}
+				default:
+					decide(t, c, 0)
+				}
+				tr.Abort()
+			}
+		}
+	})
+}
+
+// TestPreparedEverywhereTheSame holds that what a prepared transaction does depends on no clock:
+// a document that had expired when it was prepared, and had to go for a key, goes, also where
+// it has not expired.
+func TestPreparedEverywhereTheSame(t *testing.T) {
+	fs := storage.NewMemFS()
+	at := func(year int) (*storage.Engine, *Catalog) {
+		clock := NewClock(func() time.Time { return time.Date(year, 1, 1, 0, 0, 0, 0, time.UTC) })
+		return openProved(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, Options{Clock: clock})
+	}
+	_, c := at(2030)
+	ns := schema.Namespace{DB: "db", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, parse(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{parse(t, `{"key": {"a": 1}, "name": "a", "unique": true}`), parse(t, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+		return u.Insert(t.Context(), c.Lookup(ns), parse(t, `{"_id": 1, "a": 1, "at": {"$date": "2025-01-01T00:00:00Z"}}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	tr := transact(t, c, 1)
+	if !tr.Enter() {
+		t.Fatal("the transaction is over")
+	}
+	if err := tr.Draft().Insert(t.Context(), c.Lookup(ns), parse(t, `{"_id": 2, "a": 1, "at": {"$date": "2040-01-01T00:00:00Z"}}`)); err != nil {
+		t.Fatal(err)
+	}
+	tr.LeaveGates()
+	if _, err := tr.Prepare(t.Context(), "s0"); err != nil {
+		t.Fatal(err)
+	}
+	tr.Leave()
+	endProcess(t, c)
+	e, later := at(2020)
+	t.Cleanup(func() { later.Close(); e.Close() })
+	decide(t, later, 7)
+	if got := documents(t, later, later.Lookup(ns)); !strings.HasPrefix(got, "{ _id: 2,") || strings.Contains(got, "_id: 1") {
+		t.Errorf("%s", got)
+	}
+	mustValidate(t, later, later.Lookup(ns))
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -73,7 +74,12 @@ func (op *Op) commitTime() uint64 {
 }
 
 // mayDecide reports whether the client may speak as a coordinator.
-func (op *Op) mayDecide() bool { return op.Dispatcher.Authorize == nil || op.Client.Internal }
+func (op *Op) mayDecide() bool {
+	return op.Dispatcher.Authorize == nil || op.Client.Internal || op.Client.mayAll(decides)
+}
+
+// decides is the privilege to speak as a coordinator.
+var decides = []auth.Need{auth.On(auth.Cluster, auth.Internal)}
 
 // PrepareTransaction prepares the transaction of op, which is in the session's turn, and
 // replies with the time; or with readOnly, where there was nothing to commit.
