@@ -557,7 +557,7 @@ func (c *Collection) documentKey() string {
 // placeOps is that of the collection, for the unit's writes.
 func (u *Unit) placeOps(c *Collection) place {
 	p := c.placeOps()
-	if u.Moving {
+	if u.Moving || u.Guard != nil && u.Guard.Keeps {
 		p.flags |= placeSilent
 	}
 	return p

@@ -220,14 +220,14 @@ func onAll() func() []*clustertest.Shard {
 
 func dropScenario() *scenario {
 	return &scenario{
-		op: operation(step.KindDrop, new(bson.Builder).Strings("shards", "a", "b", "c").Value("uuid", uuid())), shards: onAll(),
+		op: operation(step.KindDrop, new(bson.Builder).Strings("shards", "a", "b", "c").String("primary", "b").Value("uuid", uuid())), shards: onAll(),
 		holds: nothing, ended: everywhere(hasNot, hasNot),
 	}
 }
 
 func dropDatabaseScenario() *scenario {
 	sc := dropScenario()
-	sc.op = operation(step.KindDropDatabase, new(bson.Builder).Strings("shards", "a", "b", "c"))
+	sc.op = operation(step.KindDropDatabase, new(bson.Builder).Strings("shards", "a", "b", "c").String("primary", "b"))
 	sc.op.Namespace = "app"
 	return sc
 }
