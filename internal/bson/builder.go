@@ -1,6 +1,9 @@
 package bson
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"slices"
+)
 
 // Builder writes one document, front to back. The zero Builder is ready for
 // use; its methods return it, so replies read as one expression:
@@ -19,6 +22,9 @@ func (b *Builder) Reset(buf []byte) *Builder {
 	b.buf = append(buf, 0, 0, 0, 0)
 	return b
 }
+
+// Grow makes room for n more bytes.
+func (b *Builder) Grow(n int) { b.buf = slices.Grow(b.buf, n) }
 
 func (b *Builder) name(t Type, name string) {
 	if !b.open {

@@ -108,14 +108,19 @@ func (u *Unit) placeImported(c *Collection, docs []bson.Doc) ([]imported, error)
 // lookImported locks the _ids of documents, and marks those that are taken.
 func (u *Unit) lookImported(ctx context.Context, c *Collection, all []imported) error {
 	u.locks = u.locks[:0]
-	byID := make([]int32, len(all)) // numbers, as sorting does not have to tell the collector of them
 	for i := range all {
-		byID[i] = int32(i)
 		u.locks = append(u.locks, storage.LockKey{Class: storage.LockRecord, ID: c.Ident, Key: all[i].id})
 	}
 	fresh, err := u.u.LockAll(ctx, u.locks)
 	if err != nil {
 		return err
+	}
+	if free, err := u.landFree(c, all, fresh); err != nil || free {
+		return err
+	}
+	byID := make([]int32, len(all)) // numbers, as sorting does not have to tell the collector of them
+	for i := range byID {
+		byID[i] = int32(i)
 	}
 	slices.SortFunc(byID, func(a, b int32) int { return cmp.Or(bytes.Compare(all[a].id, all[b].id), cmp.Compare(a, b)) })
 	it, err := u.reader(fresh).NewIter(c.indexes[0].Ident, all[byID[0]].id, nil)
@@ -136,6 +141,37 @@ func (u *Unit) lookImported(ctx context.Context, c *Collection, all []imported) 
 		d.taken = more && bytes.Equal(it.Key(), d.id)
 	}
 	return it.Err()
+}
+
+// landFree reports whether no _id of documents is taken, where one look at the records tells
+// it: the record keys follow from the _ids, they rise, and none is from the first to the last.
+// It says no where it cannot tell.
+func (u *Unit) landFree(c *Collection, all []imported, fresh bool) (bool, error) {
+	if c.layout.FoundByID() != layout.ByValue || c.collator() != nil {
+		return false, nil
+	}
+	for i := range all {
+		if !hashesAsItCompares(all[i].doc.Lookup("_id").Type) || i > 0 && bytes.Compare(all[i-1].record, all[i].record) >= 0 {
+			return false, nil
+		}
+	}
+	last := all[len(all)-1].record
+	it, err := u.reader(fresh).NewIter(c.Ident, all[0].record, append(last[:len(last):len(last)], 0))
+	if err != nil {
+		return false, err
+	}
+	defer it.Close()
+	return !it.First() && it.Err() == nil, it.Err()
+}
+
+// hashesAsItCompares reports whether equal values of which one has the type have one hash.
+// Of a decimal and a double with a fraction that is not so.
+func hashesAsItCompares(t bson.Type) bool {
+	switch t {
+	case bson.TypeObjectID, bson.TypeInt32, bson.TypeInt64, bson.TypeString, bson.TypeBinary, bson.TypeDate, bson.TypeBool:
+		return true
+	}
+	return false
 }
 
 // entriesOfImported appends the entries of a document.

@@ -98,3 +98,71 @@ func testImport(t *testing.T, hashed bool) {
 		t.Errorf("%d documents are stored, %d counted, want %d", len(stored), coll.Count(), len(have))
 	}
 }
+
+// TestImportByHashOfID: of a collection that lies by the hash of _id one look at the records
+// tells that none is taken; where something lies between them, and where the type of an _id
+// does not say it, all are looked up.
+func TestImportByHashOfID(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ctx := t.Context()
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(ctx, ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schema.ParseShardKey(parse(t, `{"_id": "hashed"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
+		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
+			Hidden: []schema.HiddenRange{{ShardRange: k.Whole(), Operation: 1, Receiving: true}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.LieByShardKey(ctx, ns); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	place := func(d bson.Doc) string {
+		at, err := k.Append(nil, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(at)
+	}
+	var all []bson.Doc
+	for i := range 400 {
+		all = append(all, parse(t, fmt.Sprintf(`{"_id": %d}`, i)))
+	}
+	slices.SortFunc(all, func(a, b bson.Doc) int { return strings.Compare(place(a), place(b)) })
+	half := parse(t, `{"_id": 2.5}`)
+	for _, s := range []struct {
+		name  string
+		docs  []bson.Doc
+		taken int
+	}{
+		{"first", all[:100], 0},
+		{"behind it", all[100:200], 0},
+		{"the same again", all[100:200], 100},
+		{"over the end", all[150:250], 50},
+		{"around what is there", append(slices.Clone(all[300:301]), all[300:400]...), 1},
+		{"a fraction", []bson.Doc{half}, 0},
+		{"which is there as a decimal of another hash", []bson.Doc{parse(t, `{"_id": {"$numberDecimal": "2.5"}}`)}, 1},
+		{"out of order", []bson.Doc{all[299], all[260], all[299]}, 1},
+	} {
+		if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			u.Moving = true
+			taken, err := u.Import(ctx, coll, s.docs)
+			if len(taken) != s.taken {
+				t.Errorf("%s: %d are taken, want %d", s.name, len(taken), s.taken)
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	mustValidate(t, c, coll)
+	if want := int64(250 + 100 + 1 + 2); coll.Count() != want {
+		t.Errorf("%d documents, want %d", coll.Count(), want)
+	}
+}

@@ -84,12 +84,22 @@ func order(b *pebble.Batch, o *ordering) error {
 	if !changed {
 		return nil
 	}
-	o.sorted = o.sorted[:0]
-	for _, w := range o.writes {
-		o.sorted = append(o.sorted, data[w.from:w.to]...)
-		o.was = append(o.was, int(w.n))
+	first := 0 // that is not where it was
+	for first < len(o.writes) && o.writes[first].n == uint32(first) {
+		first++
 	}
-	copy(data[batchHeader:], o.sorted)
+	from := batchHeader
+	if first > 0 {
+		from = int(o.writes[first-1].to)
+	}
+	o.sorted = slices.Grow(o.sorted[:0], len(data)-from)
+	o.was = slices.Grow(o.was, len(o.writes))
+	for i, w := range o.writes {
+		if o.was = append(o.was, int(w.n)); i >= first {
+			o.sorted = append(o.sorted, data[w.from:w.to]...)
+		}
+	}
+	copy(data[from:], o.sorted)
 	return b.SetRepr(data)
 }
 

@@ -3,6 +3,8 @@ package shardsvr_test
 import (
 	"flag"
 	"fmt"
+	"os"
+	"runtime/pprof"
 	"strings"
 	"syscall"
 	"testing"
@@ -63,7 +65,9 @@ func BenchmarkMoveChunk(b *testing.B) {
 //	go test -run '^$' -bench BenchmarkMoveHalf -benchtime 1x ./internal/cluster/shardsvr -args -move.docs=1000000
 func BenchmarkMoveHalf(b *testing.B) {
 	donor, recipient := start(b, "s0"), start(b, "s1")
-	uuid := donor.sharded(`{k: "hashed"}`)
+	key := fmt.Sprintf(`{%s: "hashed"}`, *moveKey)
+	span := strings.ReplaceAll(upper, "{k: ", "{"+*moveKey+": ")
+	uuid := donor.sharded(key)
 	text := strings.Repeat("x", 250)
 	for from := 0; from < *moveDocs; from += 2000 {
 		var docs []string
@@ -73,9 +77,11 @@ func BenchmarkMoveHalf(b *testing.B) {
 		donor.insert(docs...)
 	}
 	for b.Loop() {
+		stop := profileMove(b)
 		begun, used := time.Now(), processorTime()
-		receive(recipient, 10, uuid, `{k: "hashed"}`, donor, upper)
-		n := awaitReceived(recipient, upper)
+		receive(recipient, 10, uuid, key, donor, span)
+		n := awaitReceived(recipient, span)
+		stop()
 		size := float64(bson.ClampToInt64(recipient.ask("d", `{collStats: "c"}`).Lookup("size")))
 		b.ReportMetric(size/1e6/time.Since(begun).Seconds(), "MB/s")
 		b.ReportMetric(float64(n)/time.Since(begun).Seconds(), "documents/s")
@@ -84,6 +90,29 @@ func BenchmarkMoveHalf(b *testing.B) {
 }
 
 var moveDocs = flag.Int("move.docs", 100_000, "how many documents BenchmarkMoveHalf has")
+
+var moveKey = flag.String("move.key", "k", "by whose hash it is sharded: k or _id")
+
+var moveProfile = flag.String("move.profile", "", "where BenchmarkMoveHalf writes a profile of the processor's time in the move alone")
+
+// profileMove begins that profile. The returned function ends it.
+func profileMove(b *testing.B) func() {
+	if *moveProfile == "" {
+		return func() {}
+	}
+	f, err := os.Create(*moveProfile)
+	if err != nil {
+		b.Fatal(err)
+	}
+	time.Sleep(25 * time.Second) // until compactions of what the donor was filled with have ended
+	if err := pprof.StartCPUProfile(f); err != nil {
+		b.Fatal(err)
+	}
+	return func() {
+		pprof.StopCPUProfile()
+		f.Close()
+	}
+}
 
 // processorTime is that of the process.
 func processorTime() time.Duration {

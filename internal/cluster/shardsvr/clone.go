@@ -14,6 +14,9 @@ import (
 // cloneBytes bounds a batch of documents for a recipient. A single document may be larger.
 const cloneBytes = 4 << 20
 
+// growAt is what part of a batch there must be until it gets memory for all of one.
+const growAt = 16
+
 // sharded returns the request's collection, which must be sharded. Errors: 26, 118.
 func (r *request) sharded() (*catalog.Collection, error) {
 	c := r.s.cat.Lookup(r.ns)
@@ -54,13 +57,17 @@ func (r *request) clone(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	bytes, n := 0, 0
+	bytes, n, grown := 0, 0, false
 	var last, next bson.Value
 	r.reply.OpenArray("documents")
 	send := func(doc bson.Doc, at func() bson.Value) bool {
 		if bytes > 0 && bytes+len(doc) > cloneBytes {
 			next = last
 			return false
+		}
+		if bytes > cloneBytes/growAt && !grown { // once, in the place of many copies
+			r.reply.Grow(cloneBytes + cloneBytes/growAt)
+			grown = true
 		}
 		r.reply.Doc(bson.Index(n), doc)
 		n, bytes, last = n+1, bytes+len(doc), at()

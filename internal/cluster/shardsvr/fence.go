@@ -189,10 +189,10 @@ func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
 		}
 	}
 	b := new(bson.Builder).String("_id", name).Int64("number", f.Number).Int32("phase", int32(f.Phase)).Int64("term", f.Term).Int32("seq", f.Seq)
-	if err := s.put(ctx, nil, operations, inCluster(b, f)); err != nil || f.Low <= was {
-		return err
+	if f.Low <= was {
+		return s.put(ctx, nil, operations, inCluster(b, f))
 	}
-	return s.forget(ctx, f)
+	return s.raiseLow(ctx, inCluster(b, f), f)
 }
 
 // inCluster ends a document of a fence with the fence's cluster.
@@ -203,19 +203,67 @@ func inCluster(b *bson.Builder, f step.Fence) bson.Doc {
 	return b.Finish()
 }
 
-// forget removes the fences of operations that have ended.
-func (s *Shard) forget(ctx context.Context, f step.Fence) error {
-	if err := s.put(ctx, nil, operations, inCluster(new(bson.Builder).String("_id", lowest).Int64("number", f.Low), f)); err != nil {
-		return err
-	}
-	filter, err := match.Parse(new(bson.Builder).OpenDoc("number").Int64("$lt", f.Low).Close().OpenDoc("_id").String("$ne", lowest).Close().Finish(), nil)
+// forgetMost is how many fences are removed with one request. Others go with the next one that
+// tells of operations that have ended.
+const forgetMost = 100
+
+// raiseLow stores a fence, the number below which all operations have ended, and removes
+// fences of these, in one unit: each wait for the disk is a part of the time for which a move
+// blocks writes.
+func (s *Shard) raiseLow(ctx context.Context, fence bson.Doc, f step.Fence) error {
+	ended, err := s.endedFences(ctx, f.Low)
 	if err != nil {
 		return err
 	}
-	w := s.exec.NewWriter(storage.Buffered)
-	defer w.Abort()
-	if _, err := w.Delete(ctx, s.cat.Lookup(operations), &exec.Delete{Query: &exec.Query{Query: plan.Query{Filter: filter}}, Multi: true}); err != nil {
+	if err := s.make(ctx, operations); err != nil {
 		return err
 	}
-	return w.Commit(ctx)
+	return s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		low := inCluster(new(bson.Builder).String("_id", lowest).Int64("number", f.Low), f)
+		if err := s.put(ctx, u, operations, fence); err != nil {
+			return err
+		}
+		if err := s.put(ctx, u, operations, low); err != nil {
+			return err
+		}
+		c := s.cat.Lookup(operations)
+		for _, id := range ended {
+			key, old, err := u.LockID(ctx, c, id)
+			if err != nil {
+				return err
+			}
+			if n, _ := bson.ExactInt64(old.Lookup("number")); old == nil || n >= f.Low {
+				continue // raised meanwhile
+			}
+			if err := u.Delete(ctx, c, key, old); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// endedFences returns the _ids of fences of operations below a number, forgetMost at most.
+func (s *Shard) endedFences(ctx context.Context, low int64) (ids []bson.Value, err error) {
+	c := s.cat.Lookup(operations)
+	if c == nil {
+		return nil, nil
+	}
+	filter, err := match.Parse(new(bson.Builder).OpenDoc("number").Int64("$lt", low).Close().OpenDoc("_id").String("$ne", lowest).Close().Finish(), nil)
+	if err != nil {
+		return nil, err
+	}
+	cur, err := s.exec.Find(ctx, c, &exec.Query{Query: plan.Query{Filter: filter}})
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	for len(ids) < forgetMost {
+		doc, err := cur.Next(ctx)
+		if doc == nil || err != nil {
+			return ids, err
+		}
+		ids = append(ids, doc.Lookup("_id").Clone())
+	}
+	return ids, nil
 }
