@@ -38,6 +38,7 @@ var ofCluster = map[string]needed{
 	"reshardCollection":          namedNeeds(auth.ReshardCollection), "commitReshardCollection": namedNeeds(auth.ReshardCollection),
 	"abortReshardCollection": namedNeeds(auth.ReshardCollection), "unshardCollection": namedNeeds(auth.ReshardCollection),
 	"abortUnshardCollection": namedNeeds(auth.ReshardCollection),
+	"configureQueryAnalyzer": namedNeeds(auth.ConfigureQueryAnalyzer),
 	"analyzeShardKey":        namedNeeds(auth.AnalyzeShardKey), "getShardVersion": namedNeeds(auth.GetShardVersion),
 }
 

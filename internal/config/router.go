@@ -15,7 +15,6 @@ var notOfRouter = []exclusion{
 	{"sharding.configsvr", "a router is neither a config server nor a shard"},
 	{"sharding.shardsvr", "a router is neither a config server nor a shard"},
 	{"storage.", "a router has no data"},
-	{"security.javascriptEnabled", "the shards run JavaScript, a router does not"},
 	{"operationProfiling.mode", "a router has no profiler"},
 }
 

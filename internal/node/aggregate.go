@@ -24,6 +24,7 @@ var aggregateFields = command.NewFields("aggregate",
 	command.Hint("hint"),
 	command.Object("let"),
 	command.UUID("collectionUUID"),
+	command.Struct("runtimeConstants", runtimeFields).Unstable(),
 	command.Any("needsMerge"),
 	command.Any("fromMongos"),
 	command.Any("passthroughToShard"),
@@ -93,7 +94,9 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if err := n.checkExpected(op); err != nil {
 		return err
 	}
-	a, err := n.parseAggregation(op, target, list, n.aggregateReading(&op.Args))
+	reading := n.aggregateReading(&op.Args)
+	reading.takeConstants(&op.Args)
+	a, err := n.parseAggregation(op, target, list, reading)
 	if err != nil {
 		return err
 	}
@@ -159,6 +162,7 @@ type reading struct {
 	// globals.
 	mapReduce bool
 	globals   bson.Doc
+	library   stored // in the place of those that the database stores, unless it is nil
 }
 
 // aggregateReading reads the arguments of an aggregate, or of a find.
@@ -230,6 +234,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	}
 	if s.expr.JavaScript != nil {
 		s.expr.JavaScript.MapReduce, s.expr.JavaScript.Globals = r.mapReduce, r.globals
+		if r.library != nil {
+			s.expr.JavaScript.Library = r.library
+		}
 	}
 	q := &query{Query: &exec.Query{Query: plan.Query{Env: s.env}}, coll: c, scope: s}
 	q.Collation, q.Collator = s.collation, s.collator

@@ -8,7 +8,7 @@ import "github.com/mayflydb/mayfly/internal/command"
 func Declared() []*command.Command {
 	n := new(Node)
 	all := []*command.Command{
-		n.find(), n.count(), n.distinct(), n.aggregate(), n.explain(),
+		n.find(), n.count(), n.distinct(), n.aggregate(), n.explain(), n.mapReduce(),
 		n.insert(), n.update(), n.delete(), n.findAndModify(), n.bulkWrite(),
 		n.create(), n.drop(), n.dropDatabase(), n.renameCollection(), n.createIndexes(), n.dropIndexes(), n.collMod(), n.convertToCapped(),
 		n.listDatabases(), n.listCollections(), n.listIndexes(),

@@ -26,12 +26,15 @@ func NewJavaScript(log *slog.Logger, limit int64, b *memory.Budget) *javascript.
 	return javascript.NewEngine(javascript.Options{Log: log, Memory: limit, Budget: b})
 }
 
+// JavaScriptEngine is the name of the engine in buildInfo.
+const JavaScriptEngine = "goja"
+
 // javascriptEngine names the engine in buildInfo; "" for none.
 func (n *Node) javascriptEngine() string {
 	if n.JavaScript == nil {
 		return ""
 	}
-	return "goja"
+	return JavaScriptEngine
 }
 
 // javascriptIn returns what all JavaScript of one operation on a database

@@ -108,7 +108,7 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipelin
 // Add inserts a document.
 func (t *outing) Add(ctx context.Context, d bson.Doc) error {
 	if t.batch != nil {
-		return t.batch.add(ctx, 0, d, t.w.n.timestamp)
+		return t.batch.add(ctx, 0, d.Clone(), t.w.n.timestamp) // which keeps it until it has enough
 	}
 	return t.w.n.insertOne(ctx, t.writer, t.c, d, t.check, t.w.n.timestamp)
 }

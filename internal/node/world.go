@@ -38,8 +38,10 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 		return w.listClusterCatalog(arg.Doc())
 	case "$listCatalog":
 		return w.listCatalog()
-	case "$querySettings", "$queryStats", "$listSampledQueries":
-		// There are no settings, and neither statistics nor samples are collected.
+	case "$listSampledQueries":
+		return w.sampledQueries(ctx, arg.Doc())
+	case "$querySettings", "$queryStats":
+		// There are no settings, and no statistics are collected.
 		return &pipeline.List{}, nil
 	case "$expiryStats":
 		return w.expiryStats(ctx, arg.Doc())

@@ -34,8 +34,9 @@ type aggregation struct {
 	list      []bson.Value
 	let       bson.Doc
 	collation bson.Doc
-	shown     string  // the client's namespace
-	unmet     results // write concerns of $out and $merge that were not met, one for each shard
+	shown     string        // the client's namespace
+	mapReduce *mapReduction // it belongs to; nil for none
+	unmet     results       // write concerns of $out and $merge that were not met, one for each shard
 }
 
 func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
@@ -64,6 +65,14 @@ func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
 	if a.coll == "" {
 		a.shown = a.db + ".$cmd.aggregate"
 	}
+	if a.coll != "" && ofServers[a.first()] == "" {
+		filter := bson.Empty
+		if a.first() == "$match" {
+			_, arg := a.list[0].Doc().First()
+			filter = document(arg)
+		}
+		r.sampleRead(op, a.shown, "aggregate", filter)
+	}
 	return a.run(ctx)
 }
 
@@ -78,6 +87,9 @@ func (a *aggregation) run(ctx context.Context) error {
 	}
 	err := a.r.byRoute(ctx, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
 	if v := resolvedView(err); v != nil {
+		if a.mapReduce != nil {
+			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "mapReduce on a view is not supported")
+		}
 		if err := v.accepts(a.op, a.collation); err != nil {
 			return err
 		}
@@ -119,7 +131,12 @@ func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 	if !a.collation.IsEmpty() {
 		b.Doc("collation", a.collation)
 	}
-	appendRest(b, a.op.Body, "pipeline", "collation", "explain")
+	if a.mapReduce != nil {
+		a.mapReduce.body(a, b)
+		appendRest(b, a.op.Body, mapReduceFields...)
+	} else {
+		appendRest(b, a.op.Body, "pipeline", "collation", "explain")
+	}
 	if rt != nil {
 		rt.appendVersions(b, name)
 	}
@@ -223,6 +240,15 @@ func (a *aggregation) passWhole(ctx context.Context, rt *route, name string) err
 	if err != nil {
 		return err
 	}
+	if a.mapReduce != nil {
+		m, err := a.r.newRemote(a.op, name, answer)
+		if err != nil {
+			return err
+		}
+		in := &concatenation{[]*remote{m}}
+		defer in.Close()
+		return a.mapReduce.collect(ctx, in)
+	}
 	return a.r.passCursor(ctx, a.op, &route{ns: a.shown}, name, answer)
 }
 
@@ -280,6 +306,10 @@ func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parse
 		m.account.Close()
 		return err
 	}
+	if a.mapReduce != nil {
+		defer m.Close()
+		return a.mapReduce.collect(ctx, m)
+	}
 	batch := document(a.op.Body.Lookup("cursor")).Lookup("batchSize")
 	defer func() { a.unmet.writeConcern(a.op.Reply) }()
 	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
@@ -299,6 +329,7 @@ func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, o
 	if err != nil {
 		return parsedPipeline{}, err
 	}
+	s.expr.JavaScript = a.javascript()
 	o.Expr, o.Match, o.Collator, o.DB = s.expr, s.match, s.collator, a.db
 	o.NS, o.Namespaces = pipeline.Namespace{DB: a.db, Coll: a.coll}, &namespaces{ctx, a}
 	parsed, err := pipeline.Parse(list, o)
@@ -352,7 +383,7 @@ func (m *merging) Close() {
 var ofServers = map[string]string{
 	"$collStats": "owners", "$indexStats": "owners", "$planCacheStats": "owners", "$expiryStats": "shards", "$currentOp": "shards",
 	"$listLocalSessions": "config", "$listSessions": "config", "$listClusterCatalog": "shards", "$listCatalog": "shards",
-	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$shardedDataDistribution": "router",
+	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$listSampledQueries": "config", "$shardedDataDistribution": "router",
 }
 
 // runOverServers runs a pipeline whose first stage is one of ofServers.
@@ -369,6 +400,9 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		return a.mergeList(ctx, rt, nil, a.list)
 	}
 	err := error(nil)
+	if first == "$currentOp" && a.localOps() {
+		return a.mergeList(ctx, rt, a.ownOperations(), a.list[1:])
+	}
 	switch where {
 	case "router":
 		found, err := a.distribution(ctx)
@@ -393,8 +427,16 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	if a.op.Controlled() {
 		source, only = a.ownOnly(first)
 	}
-	all, err := each(shards, func(name string) (*remote, error) {
-		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, source), reads: true})
+	asked := shards
+	if first == "$currentOp" && !slices.Contains(shards, configShard) { // what they do for the cluster
+		asked = append(slices.Clip(shards), configShard)
+	}
+	all, err := each(asked, func(name string) (*remote, error) {
+		stages := source
+		if len(asked) > len(shards) && name == configShard {
+			stages = append(slices.Clip(source), matchCoordinators)
+		}
+		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, stages), reads: true})
 		if err != nil {
 			return nil, err
 		}
@@ -410,6 +452,26 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	}
 	return a.mergeList(ctx, rt, &labelled{concatenation{all}, only}, a.list[1:])
 }
+
+// localOps reports whether a $currentOp is about the router itself.
+func (a *aggregation) localOps() bool {
+	_, arg := a.list[0].Doc().First()
+	return document(arg).Lookup("localOps").Truthy()
+}
+
+// ownOperations are the operations of the router, as its $currentOp shows them.
+func (a *aggregation) ownOperations() *pipeline.List {
+	_, arg := a.list[0].Doc().First()
+	d := document(arg)
+	idle := d.Lookup("idleSessions")
+	return &pipeline.List{Docs: a.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
+		IdleConnections: d.Lookup("idleConnections").Truthy(), IdleCursors: d.Lookup("idleCursors").Truthy(), IdleSessions: idle.IsMissing() || idle.Truthy(),
+		Truncate: d.Lookup("truncateOps").Truthy(), OwnOps: a.op.Controlled() && !d.Lookup("allUsers").Truthy(), For: a.op,
+	})}
+}
+
+// matchCoordinators is the stage that leaves what the config servers do for the cluster.
+var matchCoordinators = stage("$match", bson.Document(new(bson.Builder).OpenDoc("desc").String("$regex", coordinators).Close().Finish()))
 
 // ownOnly is the stage for shards, and what the client may see of what they answer, where
 // a stage shows a client without further privileges what is its own: the router asks in

@@ -19,8 +19,8 @@ const defaultSample = 10_000_000
 const commonValues = 5
 
 // analyzeShardKey says how suitable a key is for sharding a collection. The distribution of
-// reads and writes is that of sampled queries, of which there are none: routers keep no
-// samples. (Manual: analyzeShardKey.)
+// reads and writes is that of sampled queries (configureQueryAnalyzer). (Manual:
+// analyzeShardKey.)
 func (r *Router) analyzeShardKey() *command.Command {
 	return &command.Command{
 		Name: "analyzeShardKey", Flags: command.AdminOnly, Help: "metrics for choosing a shard key", Run: r.runAnalyze,
@@ -64,16 +64,7 @@ func (r *Router) runAnalyze(ctx context.Context, op *command.Op) error {
 		}
 	}
 	if distribution {
-		b := op.Reply
-		b.OpenDoc("readDistribution").OpenDoc("sampleSize")
-		for _, name := range []string{"total", "find", "aggregate", "count", "distinct"} {
-			b.Int64(name, 0)
-		}
-		b.Close().Close().OpenDoc("writeDistribution").OpenDoc("sampleSize")
-		for _, name := range []string{"total", "update", "delete", "findAndModify"} {
-			b.Int64(name, 0)
-		}
-		b.Close().Close()
+		return r.readWriteDistribution(ctx, op, at, key)
 	}
 	return nil
 }

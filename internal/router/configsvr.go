@@ -18,7 +18,7 @@ var ofCluster = []string{
 	"addShardToZone", "removeShardFromZone", "updateZoneKeyRange",
 	"enableSharding", "shardCollection", "split", "mergeChunks", "mergeAllChunksOnShard", "moveChunk", "moveRange", "movePrimary",
 	"moveCollection", "unshardCollection", "untrackUnshardedCollection", "abortMoveCollection", "abortUnshardCollection",
-	"balancerStart", "balancerStop", "balancerStatus", "balancerCollectionStatus", "configureCollectionBalancing",
+	"balancerStart", "balancerStop", "balancerStatus", "balancerCollectionStatus", "configureCollectionBalancing", "configureQueryAnalyzer",
 	"refineCollectionShardKey", "reshardCollection", "commitReshardCollection", "abortReshardCollection",
 	"cleanupOrphaned", "clearJumboFlag", "setAllowMigrations", "transitionFromDedicatedConfigServer", "transitionToDedicatedConfigServer",
 	"startTransitionToDedicatedConfigServer", "stopTransitionToDedicatedConfigServer",

@@ -28,6 +28,7 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	r.sampleRead(op, ns, "distinct", document(op.Body.Lookup("query")))
 	err = r.byRoute(ctx, ns, func(rt *route) error {
 		collation := document(op.Body.Lookup("collation"))
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, collation)

@@ -48,6 +48,7 @@ func (r *Router) runFind(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	r.sampleRead(op, ns, "find", document(op.Body.Lookup("filter")))
 	err = r.byRoute(ctx, ns, func(rt *route) error { return r.findBy(ctx, op, rt) })
 	if view := resolvedView(err); view != nil {
 		return r.findOnView(ctx, op, view)

@@ -23,6 +23,7 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	r.sampleModify(op, ns)
 	upsert := op.Body.Lookup("upsert").Truthy()
 	return r.byRoute(ctx, ns, func(rt *route) error {
 		if rt.primary == "" && upsert {

@@ -20,11 +20,11 @@ func (r *Router) operations() []*command.Command {
 	}
 }
 
-// reshardOp is a field that only the operations of resharding have.
-const reshardOp = "originatingCommand.reshardCollection"
+// coordinators matches the desc of what the config servers do for the cluster.
+const coordinators = "Coordinator"
 
-// runCurrentOp lists the operations of all shards, and what the config servers reshard. Their opids are prefixed with the name
-// of the shard.
+// runCurrentOp lists the operations of all shards, and what the config servers do for the
+// cluster. Their opids are prefixed with the name of the shard.
 func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	names, err := r.shards.names(ctx)
 	if err != nil {
@@ -38,23 +38,22 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	dedicated := -1
 	if !slices.Contains(names, configShard) { // which has what it does for the cluster
 		b := new(bson.Builder).Int32("currentOp", 1)
 		appendRest(b, op.Body)
-		if !op.Body.Has(reshardOp) {
-			b.OpenDoc(reshardOp).Bool("$exists", true).Close()
-		}
 		a, err := r.ask(ctx, op, question{shard: configShard, db: "admin", body: b.Finish(), reads: true})
 		if err != nil {
 			return err
 		}
+		dedicated = len(names)
 		names, answers = append(names, configShard), append(answers, a)
 	}
 	own := op.Controlled() && op.Body.Lookup("$ownOps").Truthy()
 	b, n := op.Reply.OpenArray("inprog"), 0
 	for i, a := range answers {
 		for _, d := range documents(a.Reply.Lookup("inprog")) {
-			if own && !ownOps(op, d) {
+			if own && !ownOps(op, d) || i == dedicated && !coordinates(d) {
 				continue
 			}
 			b.Doc(bson.Index(n), labels["$currentOp"](names[i], d))
@@ -63,6 +62,13 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	}
 	b.Close()
 	return nil
+}
+
+// coordinates reports whether an operation of the config servers, as currentOp shows it, is one
+// on the cluster.
+func coordinates(d bson.Doc) bool {
+	v := d.Lookup("desc")
+	return v.Type == bson.TypeString && strings.Contains(v.Str(), coordinators)
 }
 
 // runKillOp kills an operation of the router, by its opid, or of a shard, by "shard:opid".

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // outInto is the target of an $out: a temporary collection, which replaces the target
@@ -32,20 +33,18 @@ func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, e
 	if rt.chunks != nil {
 		return nil, mongoerr.New(mongoerr.Code(28769), "namespace '%s' is sharded so it can't be used for $out'", to)
 	}
-	if !o.Timeseries.IsMissing() {
-		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$out into a time-series collection over several shards is not supported")
-	}
 	if rt.primary == "" {
 		if rt, err = w.a.r.createDatabase(ctx, rt); err != nil {
 			return nil, err
 		}
 	}
 	t := &outInto{w: w, to: to, into: o.Into.DB + ".tmp.agg_out." + bson.FormatObjectID(bson.NewObjectID())}
-	return t, t.create(ctx, rt, o.Into)
+	return t, t.create(ctx, rt, o)
 }
 
 // create creates the temporary collection with the options and the indexes of the target.
-func (t *outInto) create(ctx context.Context, rt *route, old pipeline.Namespace) error {
+func (t *outInto) create(ctx context.Context, rt *route, o *pipeline.Out) error {
+	old := o.Into
 	_, name := splitNamespace(t.into)
 	ask := func(body bson.Doc) (client.Answer, error) {
 		return t.w.a.r.ask(ctx, t.w.a.op, question{shard: rt.owners()[0], db: old.DB, body: body})
@@ -56,6 +55,15 @@ func (t *outInto) create(ctx context.Context, rt *route, old pipeline.Namespace)
 	}
 	create := new(bson.Builder).String("create", name)
 	found := documents(document(a.Reply.Lookup("cursor")).Lookup("firstBatch"))
+	if !o.Timeseries.IsMissing() {
+		asked, err := outTimeseries(t.to, o.Timeseries.Doc(), found)
+		if err != nil {
+			return err
+		}
+		if len(found) == 0 {
+			create.Fields(asked)
+		}
+	}
 	if len(found) > 0 {
 		create.Fields(document(found[0].Lookup("options")))
 	}
@@ -79,6 +87,28 @@ func (t *outInto) create(ctx context.Context, rt *route, old pipeline.Namespace)
 	}
 	_, err = ask(b.Close().Finish())
 	return err
+}
+
+// outTimeseries returns the options of a time-series collection that $out makes. Errors: 7268700,
+// 7406103 if the target, which may be there, is another one.
+func outTimeseries(to string, d bson.Doc, target []bson.Doc) (bson.Doc, error) {
+	asked, err := schema.OutTimeseries(d)
+	if err != nil {
+		return nil, err
+	}
+	if len(target) == 0 {
+		return asked.Doc(), nil
+	}
+	has, err := schema.LoadOptions(document(target[0].Lookup("options")))
+	switch {
+	case err != nil:
+		return nil, err
+	case has.Timeseries == nil:
+		return nil, mongoerr.New(mongoerr.Code(7268700), "Cannot create a time-series collection from a non time-series collection or view: %s", to)
+	case !has.Timeseries.Same(asked.Timeseries):
+		return nil, mongoerr.New(mongoerr.Code(7406103), "Time field, meta field, granularity and bucket parameters given to $out do not match those of the time-series collection %s", to)
+	}
+	return nil, nil
 }
 
 // Add implements pipeline.Target.

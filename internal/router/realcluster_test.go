@@ -30,17 +30,18 @@ func (c *realCluster) connect(address string) *client.Conn {
 	return conn
 }
 
-func newCluster(t *testing.T, shards int) *realCluster {
+// newCluster starts a cluster. All of its servers get the arguments.
+func newCluster(t *testing.T, shards int, args ...string) *realCluster {
 	t.Helper()
 	set := func(name, role string) string {
 		port := servertest.FreePort(t)
-		s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, role, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port),
-			"--setParameter", "enableTestCommands=1")
+		s := servertest.Start(t, append([]string{"--port", fmt.Sprint(port), "--replSet", name, role, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port),
+			"--setParameter", "enableTestCommands=1"}, args...)...)
 		return s.Address
 	}
 	c := &realCluster{t: t, shards: map[string]*client.Conn{}}
 	c.config = set("cfg", "--configsvr")
-	c.address = servertest.StartRouter(t, "--configdb", "cfg/"+c.config).Address
+	c.address = servertest.StartRouter(t, append([]string{"--configdb", "cfg/" + c.config}, args...)...).Address
 	c.router = c.connect(c.address)
 	for i := range shards {
 		name := fmt.Sprintf("s%d", i)

@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/process"
@@ -28,6 +29,8 @@ type Options struct {
 	Dispatcher *command.Dispatcher
 	Process    process.Process
 	Log        *slog.Logger
+	// JavaScript runs the functions of clients in the router's part of pipelines; nil for none.
+	JavaScript *javascript.Engine
 	// Memory is the memory budget of all operations; nil for none.
 	Memory *memory.Budget
 }
@@ -41,6 +44,7 @@ type Router struct {
 	routes   routes
 	concerns defaultConcerns
 	streams  sync.WaitGroup // the ends of change streams
+	samples  samples
 
 	accounts *account.Store
 	access   *access.Control
@@ -55,9 +59,18 @@ func New(o Options) *Router {
 	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
 	r.shards.router, r.routes.router = r, r
 	r.Process.Kind = process.Mongos
+	if r.JavaScript != nil {
+		r.Process.JavaScriptEngine = node.JavaScriptEngine
+	}
 	r.accounts = account.New(account.Options{Source: configUsers{r}, Key: o.Key, Log: o.Log, Params: o.Dispatcher.Params})
 	r.access = &access.Control{Accounts: r.accounts, Collections: collectionsOf{r}}
 	r.userInterval = o.Dispatcher.Params.Int(command.IntSpec{Name: "userCacheInvalidationIntervalSecs", Default: 30, Min: 1, HasMin: true, Max: 86_400, HasMax: true})
+	r.samples = samples{
+		router: r,
+		every:  o.Dispatcher.Params.Int(command.IntSpec{Name: "queryAnalyzerConfigurationRefreshSecs", Default: 10, Min: 1, HasMin: true, Max: 3600, HasMax: true}),
+		life:   o.Dispatcher.Params.Int(command.IntSpec{Name: "queryAnalysisSampleExpirationSecs", Default: 7 * 24 * 3600, Min: 1, HasMin: true}),
+	}
+	o.Dispatcher.Background = append(o.Dispatcher.Background, r.samples.shown)
 	if o.AccessControl {
 		o.Dispatcher.Authorize = r.authorize
 	}
@@ -80,7 +93,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.Process.Commands()...)
 	reg.Register(process.Hello(r.runHello), process.IsMaster(r.runHello))
 	data := []*command.Command{
-		r.find(), r.count(), r.distinct(), r.aggregate(), r.explain(),
+		r.find(), r.count(), r.distinct(), r.aggregate(), r.mapReduce(), r.explain(),
 		r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(),
 	}
 	data = append(data, r.validateMetadata())

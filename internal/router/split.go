@@ -37,6 +37,8 @@ func split(list []bson.Value) parts {
 				p.shards = append(p.shards, stage("$limit", bson.Int64(n)))
 			}
 			return p
+		case name == "$sort" && metaSort(arg):
+			return splitMetaSort(append(before, v), arg.Doc(), rest[1:])
 		case name == "$geoNear" && arg.Type == bson.TypeDocument:
 			return splitNear(before, arg.Doc(), rest[1:])
 		case name == "$limit" || name == "$skip":
@@ -102,6 +104,60 @@ func splitNear(before []bson.Value, arg bson.Doc, rest []bson.Value) parts {
 	}
 	p.sort = new(bson.Builder).Int32(field, 1).Finish()
 	return p
+}
+
+// hiddenMeta begins the names of the fields by which what is sorted by metadata is merged.
+const hiddenMeta = "__meta"
+
+// metaSort reports whether a sort is by metadata, and perhaps by fields.
+func metaSort(arg bson.Value) (meta bool) {
+	if arg.Type != bson.TypeDocument {
+		return false
+	}
+	for _, v := range arg.Doc().All() {
+		kind := document(v).Lookup("$meta")
+		if !v.IsNumber() && (kind.Type != bson.TypeString || kind.Str() == "randVal") {
+			return false
+		}
+		meta = meta || !v.IsNumber()
+	}
+	return meta
+}
+
+// splitMetaSort splits a pipeline behind a $sort by metadata, which documents lose on their way:
+// shards put it into fields, by which the router merges. Stages behind it that may show it run on
+// the shards as well, unless they may change another field of the sort.
+func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts {
+	var by, fields bson.Builder
+	var hidden []bson.Value
+	by.Reset(nil)
+	fields.Reset(nil)
+	plain := false
+	for name, v := range sort.All() {
+		if v.IsNumber() {
+			plain = true
+			by.Value(name, v)
+			continue
+		}
+		name = hiddenMeta + bson.Index(len(hidden))
+		hidden = append(hidden, bson.String(name))
+		fields.Value(name, v)
+		by.Int32(name, -1)
+	}
+	if n := limitBehind(rest); n > 0 {
+		before = append(before, stage("$limit", bson.Int64(n)))
+	} else if !plain {
+		for len(rest) > 0 {
+			if name, _ := rest[0].Doc().First(); !slices.Contains(onShards, name) {
+				break
+			}
+			before, rest = append(before, rest[0]), rest[1:]
+		}
+	}
+	return parts{
+		shards: append(before, stage("$addFields", bson.Document(fields.Finish()))), sort: by.Finish(),
+		merge: append([]bson.Value{stage("$unset", bson.Array(hidden...))}, rest...),
+	}
 }
 
 // stage returns a pipeline stage. It copies the value.

@@ -53,7 +53,9 @@ func (r *Router) write(k kind) command.Handler {
 					return err
 				}
 			}
-			b.pending = append(b.pending, &statement{kind: k, index: i, doc: d})
+			s := &statement{kind: k, index: i, doc: d}
+			r.sampleWrite(op, ns, s)
+			b.pending = append(b.pending, s)
 		}
 		if err := b.run(ctx); err != nil {
 			return err

@@ -25,13 +25,15 @@ func (s *Server) configServer(d *data, x *exec.Executor, dispatcher *command.Dis
 	sets := &told{member: m}
 	sets.Options = client.Options{AppName: "config server", Login: client.Member(s.Options.Security.Key), Log: s.log.Logger("SHARDING")}
 	limit := dispatcher.Params.Int(command.IntSpec{Name: "reshardingCriticalSectionTimeoutMillis", Default: configsvr.DefaultCriticalSection.Milliseconds(), HasMin: true})
+	throttle := dispatcher.Params.Int(command.IntSpec{Name: "balancerMigrationsThrottlingMs", Default: configsvr.DefaultThrottle.Milliseconds(), HasMin: true})
 	cs := configsvr.New(configsvr.Options{
 		Catalog: d.catalog, Shards: sets, Primary: configPrimary{m}, Enter: m.Enter,
 		ClusterTime: func() uint64 { return uint64(m.Clock().Now()) }, Host: s.host(),
 		ConfigDB: func() string { return setString(m) }, Log: s.log.Logger("SHARDING").With("ctx", "ConfigServer"),
+		Throttle: func() time.Duration { return time.Duration(throttle.Load()) * time.Millisecond }, Dispatcher: dispatcher,
 		CriticalSection: func() time.Duration { return time.Duration(limit.Load()) * time.Millisecond },
 	})
-	dispatcher.Background = append(dispatcher.Background, cs.Reshardings)
+	dispatcher.Background = append(dispatcher.Background, cs.Operations)
 	dispatcher.Registry.Register(cs.Commands()...)
 	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, x, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames}); err != nil {
 		return nil, err

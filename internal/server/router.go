@@ -7,6 +7,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/javascript"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/router"
 )
 
@@ -20,8 +22,13 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	key := s.Options.Security.Key
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory = s.host(), s.memory
+	var engine *javascript.Engine
+	if s.Options.Security.JavaScript {
+		engine = node.NewJavaScript(s.log.Logger("COMMAND"), s.memoryLimit(), s.memory)
+	}
 	r := router.New(router.Options{
-		ConfigDB: at, Key: key, AccessControl: s.Options.Security.Authorization, Client: client.Options{Login: client.Member(key), Log: s.log.Logger("SHARDING")}, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+		JavaScript: engine,
+		ConfigDB:   at, Key: key, AccessControl: s.Options.Security.Authorization, Client: client.Options{Login: client.Member(key), Log: s.log.Logger("SHARDING")}, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
 	})
 	r.Register(d.Registry)
 	part := s.cosmosPart(nil, nil, d)
@@ -41,6 +48,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("beacon", r.Beacon),
+			background("query analyzers", r.FollowQueryAnalyzers),
 			background("users", r.FollowUsers),
 			background("default concerns", r.FollowConcerns),
 			background("housekeeping", d.Housekeep),

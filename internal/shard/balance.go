@@ -262,15 +262,20 @@ type Status struct {
 	Details, Held string
 }
 
-// Status reports whether a collection is balanced, and if not, why.
-func (c *Balanced) Status(members []Member, s Settings) Status {
+// Status reports whether a collection is balanced, and if not, why. minute is that of the day,
+// in the config servers' local time.
+func (c *Balanced) Status(members []Member, s Settings, minute int) Status {
 	st := c.violation(members, s)
 	if st.Violation == "" {
 		return st
 	}
 	st.Held = c.held()
-	if st.Held == "" && s.Off {
+	switch {
+	case st.Held != "":
+	case s.Off:
 		st.Held = "the balancer is stopped"
+	case !s.Active(minute):
+		st.Held = "it is not within the balancer's active window, " + s.Window.String()
 	}
 	return st
 }

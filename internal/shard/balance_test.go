@@ -13,8 +13,8 @@ import (
 )
 
 // balance: {members: [{id, draining, zones}], bytes: {shard: n}, maxChunk,
-// settings: [documents of config.settings], jumbo: [numbers of chunks], and the
-// flags of Balanced}: the next round over the script's map and zones.
+// settings: [documents of config.settings], jumbo: [numbers of chunks], minute of the day, and
+// the flags of Balanced}: the next round over the script's map and zones.
 func (s *script) balance(d *datadriven.TestData) string {
 	doc := bson.MustParse(d.Input)
 	set := DefaultSettings()
@@ -77,7 +77,7 @@ func (s *script) balance(d *datadriven.TestData) string {
 		}
 		out.WriteByte('\n')
 	}
-	if st := c.Status(members, set); st != (Status{}) {
+	if st := c.Status(members, set, int(bson.ClampToInt64(doc.Lookup("minute")))); st != (Status{}) {
 		fmt.Fprintf(&out, "%s: %s. %s\n", st.Violation, st.Details, st.Held)
 	} else {
 		out.WriteString("balanced\n")
@@ -99,6 +99,9 @@ func (s *script) settings(d *datadriven.TestData) string {
 		set = next
 		fmt.Fprintf(&out, "off %v, chunks of %d MB, jumbo %v, merge %v, active %v %v %v\n", set.Off, set.ChunkSize>>20, set.MoveJumbo, !set.NoMerge,
 			set.Active(0), set.Active(12*60), set.Active(23*60+30))
+		if set.BytesPerSecond > 0 {
+			fmt.Fprintf(&out, "at most %d bytes a second\n", set.BytesPerSecond)
+		}
 	}
 	return out.String()
 }
@@ -217,7 +220,7 @@ func TestBalancerConverges(t *testing.T) {
 			}
 		}
 		w.measure()
-		if st := w.Status(w.members, w.set); st.Violation != "" {
+		if st := w.Status(w.members, w.set, 0); st.Violation != "" {
 			t.Fatalf("it rests at %+v, %v", st, w.Bytes)
 		}
 	})

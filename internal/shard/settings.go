@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"fmt"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -12,6 +14,9 @@ const (
 	defaultChunkMB = 128
 )
 
+// maxMBPerSecond is the largest bound of a move, in MB per second.
+const maxMBPerSecond = 1 << 20
+
 // Settings are the settings of the balancer, as stored in config.settings.
 type Settings struct {
 	Off       bool    // stopped, or mode "off"
@@ -19,6 +24,9 @@ type Settings struct {
 	MoveJumbo bool    // attemptToBalanceJumboChunks
 	Window    *Window // activeWindow; nil: always
 	NoMerge   bool    // automerge is off
+	// BytesPerSecond is how much each move of the balancer copies at most, 0 for no bound. A
+	// shard takes part in one move at a time.
+	BytesPerSecond int64
 }
 
 // DefaultSettings are the settings of a cluster without any.
@@ -34,6 +42,11 @@ func (w Window) Holds(minute int) bool {
 		return w.Start <= minute && minute < w.Stop
 	}
 	return minute >= w.Start || minute < w.Stop
+}
+
+// String is "HH:MM to HH:MM".
+func (w Window) String() string {
+	return fmt.Sprintf("%02d:%02d to %02d:%02d", w.Start/60, w.Start%60, w.Stop/60, w.Stop%60)
 }
 
 // Active reports whether the balancer works at a minute of the day, in the config
@@ -99,6 +112,13 @@ func (s *Settings) balancer(name string, v bson.Value) (ok bool) {
 		return true
 	case "activeWindow":
 		s.Window, ok = parseWindow(v)
+		return ok
+	case "maxMBPerSecond":
+		var mb int64
+		mb, ok = bson.ExactInt64(v)
+		if ok = ok && mb >= 0 && mb <= maxMBPerSecond; ok {
+			s.BytesPerSecond = mb << 20
+		}
 		return ok
 	case "_secondaryThrottle":
 		return boolean // each batch of a move is committed by a majority

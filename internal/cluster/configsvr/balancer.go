@@ -16,7 +16,8 @@ type balancer struct {
 	mu     sync.Mutex
 	rounds int64
 	inside bool
-	// pace is the rate of the last move of each collection, in bytes per second.
+	// pace is the rate of the last round that moved some of a collection, in bytes per second,
+	// by namespace.
 	pace map[string]float64
 }
 
@@ -33,7 +34,7 @@ func (s *Server) balance(t *term) {
 			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "id", 9000605, "error", err.Error())
 		}
 		if pause = s.RoundPause; moved > 0 {
-			pause /= 10
+			pause = s.Throttle()
 		}
 	}
 }
@@ -73,12 +74,14 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 			s.Log.InfoContext(ctx, "The balancer could not split a chunk", "id", 9000606, "ns", c.Namespace, "error", err.Error())
 		}
 	}
-	results := make([]error, len(moves))
+	began := time.Now()
+	results, sizes := make([]error, len(moves)), make([]int64, len(moves))
 	var running sync.WaitGroup
 	for i, m := range moves {
-		running.Go(func() { results[i] = s.moveBalanced(ctx, m) })
+		running.Go(func() { sizes[i], results[i] = s.moveBalanced(ctx, m) })
 	}
 	running.Wait()
+	s.balancer.paced(moves, sizes, time.Since(began))
 	for i, err := range results {
 		if err != nil {
 			s.Log.InfoContext(ctx, "The balancer could not move a range", "id", 9000607, "ns", moves[i].Namespace, "from", moves[i].From, "to", moves[i].To, "error", err.Error())
@@ -92,8 +95,28 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	return moved, s.logRound(ctx, time.Since(now), len(moves), results)
 }
 
-// moveBalanced makes one move of a round.
-func (s *Server) moveBalanced(ctx context.Context, m shard.Move) error {
+// paced notes how fast the moves of a round were, which were made side by side.
+func (b *balancer) paced(moves []shard.Move, sizes []int64, took time.Duration) {
+	sum := map[string]int64{}
+	for i, m := range moves {
+		sum[m.Namespace] += sizes[i]
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for ns, n := range sum {
+		if n == 0 {
+			continue
+		}
+		if b.pace == nil {
+			b.pace = map[string]float64{}
+		}
+		b.pace[ns] = float64(n) / max(took.Seconds(), 0.001)
+	}
+}
+
+// moveBalanced makes one move of a round, and returns about how many bytes it had, 0 after an
+// error.
+func (s *Server) moveBalanced(ctx context.Context, m shard.Move) (int64, error) {
 	var w wanted
 	err := s.read(func() error {
 		c, chunkMap, err := s.mapOf(m.Namespace)
@@ -104,23 +127,17 @@ func (s *Server) moveBalanced(ctx context.Context, m shard.Move) error {
 		if chunk.Shard != m.From || !chunk.Contains(m.Range) {
 			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", m.Namespace)
 		}
-		w = wanted{ns: m.Namespace, key: c.Key, chunk: chunk, span: m.Range, to: m.To, force: m.ForceJumbo, bytes: m.MaxBytes > 0}
+		w = wanted{ns: m.Namespace, key: c.Key, chunk: chunk, span: m.Range, to: m.To, force: m.ForceJumbo, bytes: m.MaxBytes > 0, balanced: true}
 		return nil
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	began := time.Now()
 	size, err := s.move(ctx, w)
-	if err == nil && size > 0 {
-		s.balancer.mu.Lock()
-		if s.balancer.pace == nil {
-			s.balancer.pace = map[string]float64{}
-		}
-		s.balancer.pace[m.Namespace] = float64(size) / max(time.Since(began).Seconds(), 0.001)
-		s.balancer.mu.Unlock()
+	if err != nil {
+		return 0, err
 	}
-	return err
+	return size, nil
 }
 
 // mergeAfter is how long a chunk stays on its shard before it is merged automatically: snapshot

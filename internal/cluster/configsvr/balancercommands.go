@@ -105,7 +105,8 @@ func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error 
 	if c.MaxChunk > 0 {
 		size = c.MaxChunk
 	}
-	st := c.Status(members, set)
+	now := time.Now()
+	st := c.Status(members, set, now.Hour()*60+now.Minute())
 	r := op.Reply.Double("chunkSize", float64(size)/(1<<20)).Bool("balancerCompliant", st.Violation == "")
 	if st.Violation == "" {
 		return nil
@@ -114,15 +115,15 @@ func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error 
 	if st.Held != "" {
 		r.String("held", st.Held)
 	}
-	s.appendProgress(r, c, members)
+	s.appendProgress(r, c, members, set)
 	r.Close()
 	return nil
 }
 
-// appendProgress writes how much of a collection has still to move, and an estimate of
-// how long that takes at the rate of the last move, if there was one.
-func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member) {
-	var total, n, over int64
+// appendProgress writes how much of a collection has still to move, and an estimate of how long
+// that takes: at the rate of the moves in progress, or of the last round, if there was one.
+func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member, set shard.Settings) {
+	var total, n, left int64
 	for _, m := range members {
 		total += c.Bytes[m.ID]
 		if !m.Draining {
@@ -133,19 +134,49 @@ func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []sh
 	for _, m := range members {
 		switch has := c.Bytes[m.ID]; {
 		case m.Draining:
-			over += has
+			left += has
 		case has > ideal:
-			over += has - ideal
+			left += has - ideal
 		}
 	}
-	b.OpenDoc("progress").Int64("bytes", total).Int64("bytesToMove", over)
+	b.OpenDoc("progress").Int64("bytes", total).Int64("bytesToMove", left)
 	s.balancer.mu.Lock()
 	pace := s.balancer.pace[c.Map.Namespace]
 	s.balancer.mu.Unlock()
+	if moves := s.movesNow(c.Map.Namespace); len(moves) > 0 {
+		rate := 0.0
+		b.OpenArray("moves")
+		for i, m := range moves {
+			m.append(b.OpenDoc(bson.Index(i))).Close()
+			left = max(left-m.copied, 0)
+			rate += float64(m.copied) / max(m.took.Seconds(), 0.001)
+		}
+		if b.Close(); rate > 0 {
+			pace = rate
+		}
+	}
+	if set.BytesPerSecond > 0 {
+		b.Int64("maxBytesPerSecondOfMove", set.BytesPerSecond)
+	}
 	if pace > 0 {
-		b.Int64("bytesPerSecond", int64(pace)).Int64("secondsLeft", int64(float64(over)/pace))
+		b.Int64("bytesPerSecond", int64(pace)).Int64("secondsLeft", int64(float64(left)/pace))
 	}
 	b.Close()
+}
+
+// movesNow returns the moves of a collection in progress, none where this is no primary.
+func (s *Server) movesNow(ns string) []moved {
+	t, err := s.term()
+	if err != nil {
+		return nil
+	}
+	return t.movesOf(ns)
+}
+
+// append writes how far a move is.
+func (m *moved) append(b *bson.Builder) *bson.Builder {
+	return b.String("from", m.from).String("to", m.to).Int64("bytes", m.size).Int64("bytesCopied", m.copied).Int64("documentsCopied", m.documents).
+		Int64("secs", int64(m.took/time.Second))
 }
 
 // configureCollectionBalancing sets the balancer's options of a collection. (Manual:

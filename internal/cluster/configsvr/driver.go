@@ -68,6 +68,7 @@ func (d *driver) run() error {
 	for {
 		var a step.Action
 		d.state, a = step.Step(d.state, e)
+		d.r.phase.Store(int32(d.state.Phase))
 		if d.state.Phase == step.Ended {
 			return nil
 		}
@@ -152,7 +153,7 @@ func (d *driver) send(m step.Send, again bool) {
 		if e.Err != nil && noAnswer(e.Err) {
 			d.s.Log.WarnContext(d.ctx, "A shard does not answer", "id", 9000603, "operation", o.Number, "kind", o.Kind, "shard", m.Shard, "request", m.Name(), "error", e.Err.Error())
 			e.Kind = step.Lost
-		} else if e.Err == nil && m.Name() == "_shardsvrReshardReceived" {
+		} else if e.Err == nil && (m.Name() == "_shardsvrReshardReceived" || m.Name() == "_shardsvrReceived") {
 			d.r.progress.heard(m.Shard, e.Reply)
 		}
 		select {
@@ -176,6 +177,13 @@ func (d *driver) ask(o *step.Operation, m step.Send, got step.Answers) (bson.Doc
 		host = sh.Host
 	}
 	b := new(bson.Builder).Fields(m.Body)
+	if o.Args.Lookup("balanced").Truthy() && (m.Name() == "_shardsvrReceive" || m.Name() == "_shardsvrReceived") {
+		set, err := d.s.settingsNow()
+		if err != nil {
+			return nil, err
+		}
+		b.Int64("bytesPerSecond", set.BytesPerSecond)
+	}
 	if !m.Asks {
 		step.Fence{Number: o.Number, Phase: o.Phase, Term: int64(d.t.number), Seq: m.Seq, Low: d.t.low(), Cluster: d.t.cluster}.Append(b)
 	}

@@ -48,8 +48,11 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 			b.Binary("uuid", 4, c.UUID[:])
 		}
 		d := decision{args: b.Strings("shards", of...).String("primary", db.Primary).Finish()}
-		d.writes, err = s.forgetting(ns)
-		d.writes = append(d.writes, s.logged("dropCollection", ns, bson.Empty))
+		if d.writes, err = s.forgetting(ns); err != nil {
+			return d, err
+		}
+		samples, err := s.stopsAnalyzing(func(other string) bool { return other == ns })
+		d.writes = append(append(d.writes, samples...), s.logged("dropCollection", ns, bson.Empty))
 		return d, err
 	}})
 	if err == nil {

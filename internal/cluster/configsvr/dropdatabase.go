@@ -41,6 +41,11 @@ func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 			}
 			return nil
 		})
+		if err != nil {
+			return d, err
+		}
+		samples, err := s.stopsAnalyzing(func(ns string) bool { return databaseOf(ns) == name })
+		d.writes = append(d.writes, samples...)
 		return d, err
 	}})
 	return err

@@ -141,6 +141,8 @@ type wanted struct {
 	force bool
 	// bytes moves about a chunk's size from the lower bound, not the whole range.
 	bytes bool
+	// balanced moves belong to the balancer, whose limits hold for them.
+	balanced bool
 }
 
 // move moves a range and waits for it. size is the approximate size of its documents in
@@ -187,6 +189,9 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 		b := new(bson.Builder).String("from", from).String("to", w.to).String("host", donor.Host).Doc("min", c.Key.Doc(w.span.Min)).Doc("max", c.Key.Doc(w.span.Max)).
 			Binary("uuid", 4, c.UUID[:]).Doc("key", c.Key.Pattern()).Bool("unique", c.Unique).
 			OpenDoc("generation").ObjectID("epoch", c.Epoch).Timestamp("timestamp", c.Timestamp).Close()
+		if b.Int64("bytes", size); w.balanced {
+			b.Bool("balanced", true)
+		}
 		args := b.Finish()
 		details := new(bson.Builder).Only(args, []string{"min", "max", "from", "to"}).Finish()
 		return decision{args: args, commitment: commitment{writes: []write{s.logged("moveChunk.start", w.ns, details)}}}, nil
@@ -196,7 +201,7 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 
 // fit asks for the size of a range, and shrinks it to one that may move.
 func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
-	if w.force && !w.bytes {
+	if w.force && !w.bytes && !w.balanced {
 		return 0, nil
 	}
 	set, err := s.settingsNow()

@@ -63,9 +63,10 @@ type running struct {
 	op     step.Operation // as it was created or found; it does not change
 	cancel chan error     // at most one cause
 	hurry  chan struct{}  // holds a value if it is to commit soon
-	// progress is filled by a resharding only.
+	// progress is that of a resharding or a move.
 	progress progress
-	placed   bool // it holds a place in term.places; an operation that was found does not
+	phase    atomic.Int32 // the step.Phase it is in
+	placed   bool         // it holds a place in term.places; an operation that was found does not
 	done     chan struct{}
 	// got and cause are set when done is closed.
 	got   step.Answers
@@ -164,7 +165,12 @@ func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
 	t.mu.Lock()
 	t.running[o.Number] = r
 	t.mu.Unlock()
-	t.work.Go(func() { s.drive(t, r) })
+	r.phase.Store(int32(o.Phase))
+	end := s.show(t, r)
+	t.work.Go(func() {
+		defer end()
+		s.drive(t, r)
+	})
 	return r
 }
 

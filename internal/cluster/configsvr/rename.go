@@ -47,7 +47,12 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	_, err = s.operate(ctx, plan{kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
 		return s.decideRename(from, to, kind, op.Args.Bool("dropTarget"))
 	}})
-	return err
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, func() ([]write, error) {
+		return s.stopsAnalyzing(func(ns string) bool { return ns == from || ns == to })
+	})
 }
 
 func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision, error) {

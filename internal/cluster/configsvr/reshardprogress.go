@@ -8,7 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 )
 
-// progress is what is known of a resharding in progress.
+// progress is what is known of a resharding, or a move, in progress.
 type progress struct {
 	mu    sync.Mutex
 	began time.Time
@@ -68,22 +68,6 @@ func (p *progress) report(b *bson.Builder) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	b.Int64("writesBlockedMillis", p.blockLocked().Milliseconds())
-}
-
-// Reshardings lists the reshardings in progress, as currentOp shows them.
-func (s *Server) Reshardings() (out []bson.Doc) {
-	t, err := s.term()
-	if err != nil {
-		return nil
-	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for _, r := range t.running {
-		if r.op.Kind == step.KindReshard {
-			out = append(out, r.progress.doc(s.Host, &r.op))
-		}
-	}
-	return out
 }
 
 func (p *progress) doc(host string, o *step.Operation) bson.Doc {

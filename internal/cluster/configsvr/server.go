@@ -45,6 +45,11 @@ type Options struct {
 	// Pause is how long the driver waits before it retries, RoundPause how long the
 	// balancer waits between rounds. Zero means the default.
 	Pause, RoundPause time.Duration
+	// Throttle returns how long the balancer waits behind a round that moved something; nil for
+	// the default.
+	Throttle func() time.Duration
+	// Dispatcher is where currentOp shows moves; nil for nowhere.
+	Dispatcher *command.Dispatcher
 	// CriticalSection returns how long a resharding may block writes; nil for the default.
 	CriticalSection func() time.Duration
 }
@@ -53,6 +58,9 @@ const (
 	defaultPause      = 100 * time.Millisecond
 	defaultRoundPause = 10 * time.Second
 )
+
+// DefaultThrottle is mongod's balancerMigrationsThrottlingMs.
+const DefaultThrottle = time.Second
 
 // DefaultCriticalSection is mongod's reshardingCriticalSectionTimeoutMillis.
 const DefaultCriticalSection = 5 * time.Second
@@ -84,6 +92,9 @@ func New(o Options) *Server {
 	if o.RoundPause == 0 {
 		o.RoundPause = defaultRoundPause
 	}
+	if o.Throttle == nil {
+		o.Throttle = func() time.Duration { return DefaultThrottle }
+	}
 	if o.CriticalSection == nil {
 		o.CriticalSection = func() time.Duration { return DefaultCriticalSection }
 	}
@@ -103,6 +114,7 @@ func (s *Server) Commands() []*command.Command {
 		s.split(), s.mergeChunks(), s.mergeAllChunksOnShard(), s.moveChunk(), s.moveRange(), s.clearJumboFlag(),
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),
 		s.balancerStart(), s.balancerStop(), s.balancerStatus(), s.balancerCollectionStatus(), s.configureCollectionBalancing(), s.setAllowMigrations(),
+		s.configureQueryAnalyzer(), s.refreshQueryAnalyzers(),
 	)
 }
 

@@ -44,6 +44,8 @@ var specs = []collectionSpec{
 	}},
 	{tags, `{}`, []string{`{v: 2, key: {ns: 1, min: 1}, name: "ns_1_min_1", unique: true}`, `{v: 2, key: {ns: 1, tag: 1}, name: "ns_1_tag_1"}`}},
 	{settings, settingsOptions, nil},
+	{queryAnalyzers, `{}`, []string{`{v: 2, key: {ns: 1}, name: "ns_1"}`}},
+	{sampledQueries, `{}`, []string{`{v: 2, key: {expireAt: 1}, name: "expireAt_1", expireAfterSeconds: 0}`, `{v: 2, key: {ns: 1}, name: "ns_1"}`}},
 	{changelog, `{capped: true, size: 209715200}`, nil}, {actionlog, `{capped: true, size: 20971520}`, nil},
 }
 
@@ -54,7 +56,8 @@ const settingsOptions = `{validator: {$jsonSchema: {oneOf: [
 	{properties: {_id: {enum: ["balancer"]}, mode: {enum: ["full", "off"]}, stopped: {bsonType: "bool"},
 		activeWindow: {bsonType: "object", required: ["start", "stop"], additionalProperties: false,
 			properties: {start: {bsonType: "string", pattern: "^([0-9]|0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]$"}, stop: {bsonType: "string", pattern: "^([0-9]|0[0-9]|1[0-9]|2[0-3]):[0-5][0-9]$"}}},
-		_secondaryThrottle: {bsonType: "bool"}, _waitForDelete: {enum: [false]}, attemptToBalanceJumboChunks: {bsonType: "bool"}}, additionalProperties: false},
+		_secondaryThrottle: {bsonType: "bool"}, _waitForDelete: {enum: [false]}, attemptToBalanceJumboChunks: {bsonType: "bool"},
+		maxMBPerSecond: {bsonType: "number", minimum: 0, maximum: 1048576, multipleOf: 1}}, additionalProperties: false},
 	{properties: {_id: {enum: ["autosplit"]}, enabled: {bsonType: "bool"}}, additionalProperties: false},
 	{properties: {_id: {enum: ["automerge"]}, enabled: {bsonType: "bool"}}, additionalProperties: false},
 	{properties: {_id: {enum: ["ReadWriteConcernDefaults", "audit", "configShardMode"]}}}
@@ -70,6 +73,8 @@ func (s *Server) prepare(ctx context.Context) error {
 			if _, err := s.Catalog.Create(ctx, ns, bson.MustParse(c.options)); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 				return err
 			}
+		} else if err := s.updateOptions(ctx, c); err != nil {
+			return err
 		}
 		var indexes []bson.Doc
 		for _, text := range c.indexes {
@@ -86,6 +91,27 @@ func (s *Server) prepare(ctx context.Context) error {
 		return err
 	}
 	return s.commit(ctx, put(versions, new(bson.Builder).Int32("_id", 1).ObjectID("clusterId", s.newID()).Finish()))
+}
+
+// updateOptions gives the validator of config.settings to one that an older version has made.
+func (s *Server) updateOptions(ctx context.Context, c collectionSpec) error {
+	want := bson.MustParse(c.options)
+	validator := want.Lookup("validator")
+	have := s.Catalog.Lookup(namespace(c.name)).Options
+	if validator.IsMissing() || bson.Equal(have.Lookup("validator"), validator) {
+		return nil
+	}
+	_, err := s.Catalog.Modify(ctx, namespace(c.name), func(coll *catalog.Collection) (catalog.Modification, error) {
+		b := new(bson.Builder)
+		b.Reset(nil)
+		for name, v := range coll.Options.All() {
+			if name != "validator" {
+				b.Value(name, v)
+			}
+		}
+		return catalog.Modification{Options: b.Value("validator", validator).Finish()}, nil
+	})
+	return err
 }
 
 // clusterID returns the id of the cluster.

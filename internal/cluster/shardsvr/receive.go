@@ -53,8 +53,8 @@ func (s *Shard) received(ns schema.Namespace) (*progress, error) {
 	return p, nil
 }
 
-// receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max}: it
-// hides the range and starts to receive it from the donor. Errors: 117 while another range is being received.
+// receive answers {_shardsvrReceive: ns, uuid, key, unique, generation, from, min, max,
+// bytesPerSecond}: it hides the range and starts to receive it from the donor. Errors: 117 while another range is being received.
 func (r *request) receive(ctx context.Context) error {
 	from, g := r.body.Lookup("from"), r.body.Lookup("generation")
 	if from.Type != bson.TypeString || g.Type != bson.TypeDocument || g.Doc().Lookup("epoch").Type != bson.TypeObjectID || g.Doc().Lookup("timestamp").Type != bson.TypeTimestamp {
@@ -110,7 +110,9 @@ func (r *request) receive(ctx context.Context) error {
 	if begins {
 		r.s.stop(r.ns) // stops a sweep, which starts again afterwards
 	}
-	r.s.begin(r.ns)
+	if j := r.s.begin(r.ns); j != nil && j.receive != nil {
+		j.receive.pace.limit(r.body)
+	}
 	return nil
 }
 
@@ -178,7 +180,8 @@ func like(c *catalog.Collection, d bson.Doc) bool {
 // behindWait bounds how long a request waits until a recipient has nearly caught up.
 const behindWait = time.Second
 
-// received answers {_shardsvrReceived: ns, min, max, until, behind} with the progress. With
+// received answers {_shardsvrReceived: ns, min, max, until, behind, bytesPerSecond} with the
+// progress. bytesPerSecond bounds the copy from now on, 0 and none for no bound. With
 // until it first waits until all writes up to there have been applied; with behind it waits,
 // behindWait at most, until the recipient is behind by no more than so many milliseconds, or
 // has failed. Errors: 20 if nothing is being received, 96 if it has failed.
@@ -191,6 +194,7 @@ func (r *request) received(ctx context.Context) error {
 	if j == nil || j.receive == nil {
 		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is not received yet", r.ns)
 	}
+	j.receive.pace.limit(r.body)
 	if v := r.body.Lookup("until"); v.Type == bson.TypeTimestamp {
 		if err := j.receive.await(ctx, v.Timestamp()); err != nil {
 			return err
@@ -221,6 +225,7 @@ type recipient struct {
 	follower
 	at    progress
 	until uint64 // the end that a caller waits for, or 0
+	pace  pace   // of the copy
 }
 
 // await waits until all writes up to a time of the donor have been applied durably. Errors:
@@ -302,9 +307,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 		if err := r.s.clear(ctx, r.coll, r.span); err != nil {
 			return err
 		}
-		if err := r.step(ctx, func(p *progress) { p.cleared = true }, nil); err != nil {
-			return err
-		}
+		r.note(func() { r.at.cleared = true }) // stored with the first batch
 	}
 	if err := r.copy(ctx); err != nil {
 		return err
@@ -336,8 +339,8 @@ func (r *recipient) write(ctx context.Context, d storage.Durability, f func(*pro
 	return err
 }
 
-// copy copies the whole range. It first notes a position in the donor's log; writes during
-// the copy are in the log after it.
+// copy copies the whole range. It first notes a position in the donor's log, which is stored
+// with the first batch; writes during the copy are in the log after it.
 func (r *recipient) copy(ctx context.Context) error {
 	if r.at.position == 0 {
 		if err := r.seal(ctx); err != nil {
@@ -347,9 +350,7 @@ func (r *recipient) copy(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := r.step(ctx, func(p *progress) { p.position = t }, nil); err != nil {
-			return err
-		}
+		r.note(func() { r.at.position = t })
 	}
 	if r.at.copied {
 		return nil
@@ -481,6 +482,7 @@ func (r *recipient) batches(ctx context.Context, after bson.Value) <-chan batch 
 	go func() {
 		defer close(out)
 		for {
+			begun := time.Now()
 			request := r.request()
 			if !after.IsMissing() {
 				request.Value("after", after)
@@ -495,7 +497,7 @@ func (r *recipient) batches(ctx context.Context, after bson.Value) <-chan batch 
 			case <-ctx.Done():
 				return
 			}
-			if after = b.next; err != nil || after.IsMissing() {
+			if after = b.next; err != nil || after.IsMissing() || !r.pace.wait(ctx, begun, len(b.documents)) {
 				return
 			}
 		}

@@ -2,6 +2,7 @@ package shardsvr
 
 import (
 	"context"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -43,13 +44,17 @@ func (r *request) rename(ctx context.Context) error {
 	})
 }
 
+// outPrefix begins the names of the collections that $out makes, which then replace its target.
+// Of these, a time series may be one.
+const outPrefix = "tmp.agg_out."
+
 func (r *request) checkRename(c, target *catalog.Collection, to schema.Namespace) error {
 	switch {
 	case c == nil:
 		return mongoerr.New(mongoerr.NamespaceNotFound, "Source collection %s does not exist", r.ns)
-	case c.SeenAsView():
+	case c.SeenAsView() && !(c.IsTimeseries() && strings.HasPrefix(r.ns.Coll, outPrefix)):
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "cannot rename view: %s", r.ns)
-	case target != nil && target.SeenAsView():
+	case target != nil && target.SeenAsView() && !(target.IsTimeseries() && c.IsTimeseries()):
 		return mongoerr.New(mongoerr.NamespaceExists, "a view already exists with that name: %s", to)
 	case target != nil && target.Sharding() != nil && r.body.Lookup("obsolete").Truthy():
 	case target != nil && !r.body.Lookup("dropTarget").Truthy():

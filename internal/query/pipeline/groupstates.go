@@ -19,8 +19,7 @@ const (
 )
 
 // SplitGroup divides a $group or a $sortByCount into the stage for shards and those for the
-// router. ok is false if it is neither, or has an accumulator that needs JavaScript, which
-// routers have not.
+// router. ok is false if it is neither.
 func SplitGroup(name string, arg bson.Value) (shards bson.Value, router []bson.Value, ok bool) {
 	var sort []bson.Value
 	if name == "$sortByCount" {
@@ -40,7 +39,7 @@ func SplitGroup(name string, arg bson.Value) (shards bson.Value, router []bson.V
 			return shards, nil, false
 		}
 		op, of := v.Doc().First()
-		if op == "$accumulator" || op == "$_internalJsReduce" || !expr.IsAccumulator(op) {
+		if !expr.IsAccumulator(op) {
 			return shards, nil, false
 		}
 		b.OpenDoc(field).Value(op, withoutInput(op, of)).Close()
@@ -57,6 +56,8 @@ func withoutInput(op string, arg bson.Value) bson.Value {
 	switch op {
 	case "$count":
 		return arg
+	case "$accumulator", "$_internalJsReduce":
+		return functionsOf(arg)
 	case "$firstN", "$lastN", "$minN", "$maxN", "$top", "$bottom", "$topN", "$bottomN":
 		var b bson.Builder
 		for name, v := range arg.Doc().All() {
@@ -68,6 +69,27 @@ func withoutInput(op string, arg bson.Value) bson.Value {
 		return bson.Document(b.Finish())
 	}
 	return bson.Null
+}
+
+// functionsOf is the argument of an accumulator with functions: what they get of documents is
+// in the states.
+func functionsOf(arg bson.Value) bson.Value {
+	if arg.Type != bson.TypeDocument {
+		return arg // which is refused
+	}
+	var b bson.Builder
+	for name, v := range arg.Doc().All() {
+		switch name {
+		case "init": // its state is replaced
+			v = bson.String("function() { return null; }")
+		case "initArgs", "accumulateArgs":
+			v = bson.Array()
+		case "data":
+			v = bson.Null
+		}
+		b.Value(name, v)
+	}
+	return bson.Document(b.Finish())
 }
 
 func parseGroupStates(arg bson.Value, p *parsing) (Stage, error) {

@@ -84,7 +84,7 @@ func TestJoinIsTheRouters(t *testing.T) {
 			t.Errorf("%s is accepted", text)
 		}
 	}
-	for _, text := range []string{`{"$group": {"_id": null, "a": {"$accumulator": {}}}}`, `{"$group": {"_id": null, "a": 1}}`, `{"$group": 5}`, `{"$match": {}}`} {
+	for _, text := range []string{`{"$group": {"_id": null, "a": {"$none": {}}}}`, `{"$group": {"_id": null, "a": 1}}`, `{"$group": 5}`, `{"$match": {}}`} {
 		name, arg := bson.MustParse(text).First()
 		if _, _, ok := SplitGroup(name, arg); ok {
 			t.Errorf("%s is divided", text)
