@@ -331,7 +331,7 @@ func TestFormat(t *testing.T) {
 	fs := NewMemFS()
 	openMem(t, fs).Close()
 	for _, tc := range []struct{ content, want string }{
-		{"mayfly 4\npebble 19\n", "data directory db has format 4, written by a newer version; this one reads up to 3"},
+		{"mayfly 5\npebble 19\n", "data directory db has format 5, written by a newer version; this one reads up to 4"},
 		{"mayfly 4\npebble 99\n", "data directory db has storage engine format 99; this version reads 13 to 19"},
 		{"nonsense", `storage: corruption: db/mayfly.format cannot be read: "nonsense"`},
 		{format{FormatVersion, pebbleFormat}.String(), "<nil>"},
