@@ -45,7 +45,8 @@ type preparedTransactions struct {
 	count atomic.Int64 // of held
 	bytes int          // of their writes
 	// known are the records that the store has, on each member.
-	known map[retryable.Session]*knownRecord
+	known   map[retryable.Session]*knownRecord
+	records atomic.Int64 // of known
 	// decisions are the last ones that were applied here, and order those in their order: a
 	// ring, whose oldest is at next once it is full.
 	decisions map[PreparedKey]uint64
@@ -83,6 +84,7 @@ func (p *preparedTransactions) note(s retryable.Session, h preparedHead) {
 		p.known = map[retryable.Session]*knownRecord{}
 	}
 	p.known[s] = &knownRecord{h, make(chan struct{})}
+	p.records.Store(int64(len(p.known)))
 }
 
 // readPrepared reads which records the store has.
@@ -91,6 +93,7 @@ func (c *Catalog) readPrepared() error {
 	for _, k := range c.prepared.known {
 		close(k.decided)
 	}
+	c.prepared.records.Store(0)
 	c.prepared.known, c.prepared.decisions, c.prepared.order, c.prepared.next = nil, nil, nil, 0
 	c.prepared.Unlock()
 	return eachPrepared(c.engine, func(s retryable.Session, h preparedHead) error {
@@ -117,6 +120,7 @@ func (p *preparedTransactions) decide(s retryable.Session, txn int64, commit uin
 	p.decisions[key] = commit
 	if k := p.known[s]; k != nil && k.txn == txn {
 		delete(p.known, s)
+		p.records.Store(int64(len(p.known)))
 		close(k.decided)
 	}
 }
@@ -124,6 +128,9 @@ func (p *preparedTransactions) decide(s retryable.Session, txn int64, commit uin
 // waitsFor returns a record that is prepared at or before a time, and writes to a collection;
 // nil stands for all.
 func (p *preparedTransactions) waitsFor(upTo uint64, coll *Collection) *knownRecord {
+	if p.records.Load() == 0 {
+		return nil
+	}
 	p.Lock()
 	defer p.Unlock()
 	for _, k := range p.known {

@@ -18,7 +18,13 @@ type shownTransaction struct {
 	active      atomic.Int64 // nanoseconds, of the statements that have ended
 	since       atomic.Int64 // when the running statement began, in nanoseconds after begun; -1 for none
 	client      atomic.Pointer[Client]
+	// preparedAt is when it was prepared, since begun in nanoseconds and 1 at the least; 0 if it
+	// is not.
+	preparedAt atomic.Int64
 }
+
+// prepared notes that the transaction is prepared.
+func (t *shownTransaction) prepared() { t.preparedAt.Store(max(time.Since(t.begun).Nanoseconds(), 1)) }
 
 // newShown returns what is shown of the transaction that op begins.
 func newShown(op *Op, life time.Duration) *shownTransaction {
@@ -60,6 +66,10 @@ func (t *shownTransaction) append(b *bson.Builder, now time.Time) {
 	b.Close().Timestamp("readTimestamp", t.readTime)
 	b.String("startWallClockTime", t.begun.Format(currentOpTime)).Int64("timeOpenMicros", open.Microseconds())
 	b.Int64("timeActiveMicros", active.Microseconds()).Int64("timeInactiveMicros", (open - active).Microseconds())
+	if at := t.preparedAt.Load(); at > 0 { // no limit of time ends it
+		b.Int64("timePreparedMicros", max(open-time.Duration(at), 0).Microseconds()).Close()
+		return
+	}
 	b.String("expiryTime", t.begun.Add(t.life).Format(currentOpTime)).Close()
 }
 

@@ -60,6 +60,7 @@ func (d *Dispatcher) meetPrepared(se *Session) {
 	d.abortTransaction(se)
 	shown := &shownTransaction{number: t.Txn(), begun: time.Now()}
 	shown.since.Store(-1)
+	shown.prepared()
 	*tr = transaction{number: t.Txn(), state: prepared, t: t, shown: shown}
 	se.shown.Store(shown)
 	d.Transactions.open.Add(1)
@@ -78,7 +79,7 @@ func (op *Op) mayDecide() bool {
 	return op.Dispatcher.Authorize == nil || op.Client.Internal || op.Client.mayAll(decides)
 }
 
-// decides is the privilege to speak as a coordinator.
+// decides is the privilege of the parts of a cluster.
 var decides = []auth.Need{auth.On(auth.Cluster, auth.Internal)}
 
 // PrepareTransaction prepares the transaction of op, which is in the session's turn, and
@@ -130,6 +131,7 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 	tr.timer.Stop()
 	tr.x.End()
 	tr.state, tr.timer, tr.x = prepared, nil, nil
+	tr.shown.prepared()
 	d.Transactions.totalPrepared.Add(1)
 	return op.replyPrepared(tr.t.PrepareTime(), false)
 }

@@ -240,7 +240,7 @@ func (s *Sessions) expire(before time.Time) []*Session {
 	defer s.mu.Unlock()
 	var gone []*Session
 	for id, se := range s.mu.all {
-		if se.pins.Load() == 0 && se.lastUse.Load() < before.UnixNano() {
+		if se.pins.Load() == 0 && se.lastUse.Load() < before.UnixNano() && !se.hasPrepared() {
 			delete(s.mu.all, id)
 			gone = append(gone, se)
 		}
@@ -272,11 +272,17 @@ func (s *Sessions) reserve(id SessionID) (release func()) {
 	}
 }
 
+// hasPrepared reports whether the session has a prepared transaction, which outlives it.
+func (s *Session) hasPrepared() bool {
+	t := s.shown.Load()
+	return t != nil && t.preparedAt.Load() > 0
+}
+
 // EndSession forgets a session and closes its cursors.
 func (d *Dispatcher) EndSession(id SessionID) {
 	d.Sessions.mu.Lock()
 	se := d.Sessions.mu.all[id]
-	if se != nil && se.pins.Load() == 0 {
+	if se != nil && se.pins.Load() == 0 && !se.hasPrepared() {
 		delete(d.Sessions.mu.all, id)
 	}
 	d.Sessions.mu.Unlock()

@@ -308,6 +308,14 @@ func TestPreparedSurvivesFailover(t *testing.T) {
 	ok("a", `1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`)
 	ok("a", `1 1 {"insert":"c","documents":[{"_id":3}]}`)
 	at := ok("a", `1 1 {"prepareTransaction":1,"coordinator":"s0"}`).Lookup("prepareTimestamp").Timestamp()
+	shows := func(name string) {
+		t.Helper()
+		r := s.run(name, "admin", `{"currentOp":1}`).String()
+		if !strings.Contains(r, "timePreparedMicros") || strings.Contains(r, "expiryTime") {
+			t.Errorf("%s: %s", name, r)
+		}
+	}
+	shows("a")
 	writable := func(name string) {
 		t.Helper()
 		s.until("primary "+name, func() bool {
@@ -328,6 +336,7 @@ func TestPreparedSurvivesFailover(t *testing.T) {
 		if r := s.statementOn(name, `1 1 {"find":"c"}`); bson.ClampToInt64(r.Lookup("code")) != 267 {
 			t.Errorf("%s: %s", name, r)
 		}
+		shows(name)
 		again := ok(name, `1 1 {"prepareTransaction":1,"coordinator":"s0"}`)
 		if again.Lookup("prepareTimestamp").Timestamp() != at || again.Lookup("readOnly").Bool() {
 			t.Errorf("%s: asked again: %s", name, again)
@@ -419,5 +428,65 @@ func TestReadsWaitForPrepared(t *testing.T) {
 	}
 	if r := s.statement(find("c", `{"level":"snapshot","atClusterTime":`+timestamp(at)+`}`)); bson.ClampToInt64(r.Lookup("code")) != 239 && bson.ClampToInt64(r.Lookup("code")) != 246 {
 		t.Errorf("in a state that lacks what was committed at its time: %s", r)
+	}
+}
+
+// TestShardSaysReadOnly holds that a shard says in each reply to a statement whether its
+// transaction has written there, as the router must know.
+func TestShardSaysReadOnly(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1}]}`)
+	s.members["a"].BecomeShard()
+	for _, x := range []struct {
+		line string
+		want bool
+	}{
+		{`1 1 start {"find":"c"}`, true},
+		{`1 1 {"update":"c","updates":[{"q":{"_id":9},"u":{"$set":{"n":1}}}]}`, true},
+		{`1 1 {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"n":1}}}]}`, false},
+		{`1 1 {"aggregate":"c","pipeline":[],"cursor":{}}`, false},
+		{`2 1 start {"create":"d"}`, false},
+	} {
+		r := s.statement(x.line)
+		if v := r.Lookup("readOnly"); v.Type != bson.TypeBool || v.Bool() != x.want {
+			t.Errorf("%s: %s", x.line, r)
+		}
+	}
+}
+
+// TestLargePrepared holds that a transaction larger than an entry of the log is prepared, comes
+// back after a crash, and is committed.
+func TestLargePrepared(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"create":"c"}`)
+	large := strings.Repeat("x", 13<<20)
+	for i := range 2 {
+		start := ""
+		if i == 0 {
+			start = "start "
+		}
+		if r := s.statement(fmt.Sprintf(`1 1 %s{"insert":"c","documents":[{"_id":%d,"x":"%s"}]}`, start, i, large)); bson.ToDouble(r.Lookup("ok")) != 1 {
+			t.Fatalf("%s", r)
+		}
+	}
+	r := s.statement(`1 1 {"prepareTransaction":1,"coordinator":"s0"}`)
+	at := r.Lookup("prepareTimestamp").Timestamp()
+	if at == 0 {
+		t.Fatalf("%s", r)
+	}
+	s.loses("a")
+	s.wait([]string{"a", "PRIMARY"})
+	if r := s.statement(`1 1 {"prepareTransaction":1,"coordinator":"s0"}`); r.Lookup("prepareTimestamp").Timestamp() != at {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`1 1 {"commitTransaction":1,"commitTimestamp":` + timestamp(at) + `}`); bson.ToDouble(r.Lookup("ok")) != 1 {
+		t.Fatalf("%s", r)
+	}
+	if r := s.statement(`- {"aggregate":"c","pipeline":[{"$group":{"_id":null,"n":{"$sum":1},"size":{"$sum":{"$strLenBytes":"$x"}}}}],"cursor":{}}`); !strings.Contains(r.String(), "n: 2, size: 27262976") {
+		t.Errorf("%s", r)
 	}
 }
