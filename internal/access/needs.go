@@ -59,6 +59,7 @@ func init() {
 		"startSession": anyone, "refreshSessions": anyone, "endSessions": anyone, "killSessions": killSessionsNeeds,
 		"killAllSessions": clusterNeeds(auth.KillAnySession), "killAllSessionsByPattern": clusterNeeds(auth.KillAnySession),
 		"abortTransaction": anyone, "commitTransaction": anyone, "prepareTransaction": clusterNeeds(auth.Internal),
+		"coordinateCommitTransaction": clusterNeeds(auth.Internal),
 	}
 	maps.Copy(needs, ofCluster)
 	for name, of := range account.Needs() {

@@ -186,7 +186,7 @@ func (d *Dispatcher) defaultWrite(ctx context.Context) WriteConcern {
 // tellShards has op's body say the write concern that it takes, or the w of it, from the
 // router's default: shards do not know that.
 func (op *Op) tellShards() {
-	if op.Dispatcher.Member != nil || !op.Dispatcher.replicated() || op.InTransaction() {
+	if op.Dispatcher.Member != nil || !op.Dispatcher.replicated() || op.InTransaction() && !op.endsTransaction() {
 		return
 	}
 	var b bson.Builder

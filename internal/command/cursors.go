@@ -430,8 +430,8 @@ func (cs *Cursors) kill(c *openCursor) {
 	c.pinned.kill(errCursorKilled)
 }
 
-// killTransaction kills the cursors of a session's transaction.
-func (cs *Cursors) killTransaction(s SessionID, txn int64) {
+// KillTransaction kills the cursors of a session's transaction.
+func (cs *Cursors) KillTransaction(s SessionID, txn int64) {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	for _, c := range cs.mu.open {

@@ -72,6 +72,12 @@ type Dispatcher struct {
 	// Admit waits until a ChecksOwner command may read or write here, on a shard, and
 	// holds ChecksDatabase commands to the version of the database; nil elsewhere. Errors: 13, 169, 249, 319, 13388.
 	Admit func(ctx context.Context, op *Op) error
+	// Transact runs a statement of a transaction on a router; nil on other servers. What ends
+	// a transaction is a command of its own.
+	Transact func(ctx context.Context, op *Op, run Handler) error
+	// Abandon aborts the transaction of a session that was ended or killed, on a router; nil
+	// on other servers.
+	Abandon func(id SessionID)
 	// Writable returns nil if this member accepts writes, else the error for
 	// clients; nil if it always does. Each member writes its own database local.
 	Writable func() error

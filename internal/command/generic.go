@@ -236,12 +236,10 @@ func (op *Op) transaction() error {
 
 // inTransaction checks a statement of a transaction, or the command that ends one.
 //
-// Errors: 72, 115, 263.
+// Errors: 72, 263.
 func (op *Op) inTransaction() error {
 	g := &op.Generic
 	switch {
-	case op.Dispatcher.Member == nil:
-		return mongoerr.New(mongoerr.CommandNotSupported, "multi-document transactions over the shards of a cluster are not supported")
 	case op.endsTransaction() && g.HasStart, op.Command.Name == "killCursors" && g.HasStart:
 		return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run '%s' as the first operation of a transaction.", op.Command.Name)
 	case op.endsTransaction():

@@ -85,9 +85,12 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
-	if d.Member != nil {
+	switch {
+	case d.Member != nil:
 		err = d.performOnMember(ctx, op)
-	} else {
+	case d.Transact != nil && op.InTransaction() && !op.endsTransaction():
+		err = d.Transact(ctx, op, d.handle)
+	default:
 		err = d.handle(ctx, op)
 	}
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {

@@ -107,7 +107,7 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 		d.abortTransaction(se)
 		return tr.over(op.Generic.TxnNumber)
 	}
-	d.Cursors.killTransaction(se.ID, tr.number)
+	d.Cursors.KillTransaction(se.ID, tr.number)
 	tr.t.SetLockWait(d.Transactions.wait())
 	readOnly, err := false, op.mayCommit(tr.t)
 	if err == nil {

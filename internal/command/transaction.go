@@ -71,6 +71,11 @@ func NewTransactions(p *Params) *Transactions {
 	}
 }
 
+// Lifetime is how long a transaction may be open.
+func (t *Transactions) Lifetime() time.Duration {
+	return time.Duration(t.lifetime.Load()) * time.Second
+}
+
 // wait is how long a statement waits for a lock; below 0 as long as it may run.
 func (t *Transactions) wait() time.Duration {
 	return time.Duration(t.lockWait.Load()) * time.Millisecond
@@ -154,7 +159,8 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	d.Transactions.active.Add(-1)
 	wrote := tr.t.HasWritten()
 	tr.t.Leave()
-	if err != nil || op.failed {
+	leaves := mongoerr.Is(err, mongoerr.WouldChangeOwningShard) // it has changed nothing, and the router moves the document
+	if err != nil && !leaves || op.failed {
 		d.abortTransaction(se)
 		return err
 	}
@@ -169,6 +175,9 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 // FailTransaction says that a statement of op has failed though the reply is none of an
 // error: its transaction is aborted.
 func (op *Op) FailTransaction() { op.failed = true }
+
+// Failed reports whether that was said.
+func (op *Op) Failed() bool { return op.failed }
 
 // startTransaction starts a transaction, which ends an older one of the session.
 func (d *Dispatcher) startTransaction(op *Op) error {
@@ -207,7 +216,7 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 			return err
 		}
 	}
-	life := time.Duration(d.Transactions.lifetime.Load()) * time.Second
+	life := d.Transactions.Lifetime()
 	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: expiry, shown: newShown(op, life)}
 	se.shown.Store(tr.shown)
 	tr.timer = time.AfterFunc(life, func() { d.expireTransaction(se, t) })
@@ -269,7 +278,7 @@ func (d *Dispatcher) abortTransaction(se *Session) {
 	if tr.state != inProgress {
 		return // of one that is prepared only its coordinator decides
 	}
-	d.Cursors.killTransaction(se.ID, tr.number)
+	d.Cursors.KillTransaction(se.ID, tr.number)
 	tr.t.AbortAndDrop(context.Background())
 	d.Transactions.aborted.Add(1)
 	d.endTransaction(se, aborted)
@@ -293,6 +302,9 @@ func (d *Dispatcher) endTransaction(se *Session, as transactionState) {
 // abandonTransaction aborts the transaction of a session that has been ended or killed,
 // unless an operation of the session runs.
 func (d *Dispatcher) abandonTransaction(se *Session) {
+	if d.Abandon != nil {
+		d.Abandon(se.ID)
+	}
 	if se.tryTake() {
 		d.abortTransaction(se)
 		se.leave()
@@ -345,7 +357,7 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 		d.abortTransaction(se)
 		return tr.over(op.Generic.TxnNumber)
 	}
-	d.Cursors.killTransaction(se.ID, tr.number)
+	d.Cursors.KillTransaction(se.ID, tr.number)
 	last := &lastCommitted{writeConcern: defaultWriteDoc}
 	if v := op.Generic.WriteConcern; v.Type == bson.TypeDocument {
 		last.writeConcern = v.Doc().Clone()

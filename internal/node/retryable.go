@@ -185,9 +185,12 @@ func endsBatch(ordered bool, err error) bool {
 }
 
 // fails returns the error that ends a command of which a statement has failed; nil
-// if it belongs to the statements' errors. A transaction is aborted by either.
+// if it belongs to the statements' errors. A transaction is aborted by either, unless the
+// router is to do the rest of the statement.
 func fails(ctx context.Context, op *command.Op, err error) error {
-	op.FailTransaction()
+	if !mongoerr.Is(err, mongoerr.WouldChangeOwningShard) {
+		op.FailTransaction()
+	}
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)

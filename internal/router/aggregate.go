@@ -85,7 +85,7 @@ func (a *aggregation) run(ctx context.Context) error {
 	if first := a.first(); a.coll == "" || ofServers[first] != "" {
 		return a.runOverServers(ctx, first)
 	}
-	err := a.r.byRoute(ctx, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
+	err := a.r.byRoute(ctx, a.op, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
 	if v := resolvedView(err); v != nil {
 		if a.mapReduce != nil {
 			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "mapReduce on a view is not supported")

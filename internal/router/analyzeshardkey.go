@@ -120,7 +120,7 @@ func (r *Router) characteristics(ctx context.Context, op *command.Op, ns schema.
 // exactly its fields. Errors: 20, 26, 166.
 func (r *Router) supported(ctx context.Context, op *command.Op, ns schema.Namespace, key *shard.Key) (unique bool, err error) {
 	found := false
-	err = r.byRoute(ctx, ns.String(), func(rt *route) error {
+	err = r.byRoute(ctx, op, ns.String(), func(rt *route) error {
 		if rt.primary == "" {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", ns.DB)
 		}
@@ -152,7 +152,7 @@ func (r *Router) supported(ctx context.Context, op *command.Op, ns schema.Namesp
 
 // total counts the documents of a collection.
 func (r *Router) total(ctx context.Context, op *command.Op, ns schema.Namespace) (n int64, sharded bool, err error) {
-	err = r.byRoute(ctx, ns.String(), func(rt *route) error {
+	err = r.byRoute(ctx, op, ns.String(), func(rt *route) error {
 		sharded = rt.isSharded()
 		counts, err := each(rt.owners(), func(name string) (int64, error) {
 			b := new(bson.Builder).String("count", ns.Coll)

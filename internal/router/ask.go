@@ -42,6 +42,7 @@ type question struct {
 	body      bson.Doc
 	sequences []wire.Sequence
 	reads     bool // uses the read preference of the operation's client
+	outside   bool // is no part of the operation's transaction
 }
 
 // readPreference returns the read preference of op's client.
@@ -56,19 +57,35 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	if err != nil {
 		return client.Answer{}, err
 	}
-	c := client.Call{DB: q.db, Body: q.body, Sequences: q.sequences, Idempotent: q.reads || op.Generic.HasTxnNumber}
+	if tx := r.transactions.of(op); tx != nil && !q.outside {
+		a, err := tx.ask(ctx, set, q.shard, client.Call{DB: q.db, Body: q.body, Sequences: q.sequences})
+		observe(op, a)
+		return a, err
+	}
+	c := client.Call{DB: q.db, Body: q.body, Sequences: q.sequences, Idempotent: q.reads || retryable(op)}
 	if q.reads {
 		if c.Read, err = readPreference(op); err != nil {
 			return client.Answer{}, err
 		}
 	}
 	a, err := set.Run(ctx, c)
-	if a.Reply != nil {
-		if t := a.Reply.Lookup("operationTime"); t.Type == bson.TypeTimestamp {
-			op.OperationTime.Observe(t.Timestamp())
-		}
-	}
+	observe(op, a)
 	return a, err
+}
+
+// observe advances op's operationTime by a shard's answer.
+func observe(op *command.Op, a client.Answer) {
+	if a.Reply == nil {
+		return
+	}
+	if t := a.Reply.Lookup("operationTime"); t.Type == bson.TypeTimestamp {
+		op.OperationTime.Observe(t.Timestamp())
+	}
+}
+
+// retryable reports whether op is a retryable write.
+func retryable(op *command.Op) bool {
+	return op.Generic.HasTxnNumber && !op.InTransaction()
 }
 
 // each runs f for all names in parallel, and returns the results in their order. Of

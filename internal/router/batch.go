@@ -87,7 +87,7 @@ func (b *batch) run(ctx context.Context) error {
 			stale = 0
 			continue
 		}
-		if stale == maxStale {
+		if stale == maxStale || b.r.staleInTransaction(b.op, rt, err) {
 			return err
 		}
 		if rt, err = b.r.afterStale(ctx, rt, err, stale); err != nil {
@@ -216,7 +216,7 @@ func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
 	_, coll := splitNamespace(rt.ns)
 	k := kinds[p.statements[0].kind]
 	body := new(bson.Builder).String(k.command, coll).Bool("ordered", b.ordered).Fields(b.common)
-	if b.op.Generic.HasTxnNumber {
+	if retryable(b.op) {
 		body.OpenArray("stmtIds")
 		for i, s := range p.statements {
 			body.Int32(bson.Index(i), b.statementID(s.index))
@@ -250,7 +250,9 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 		switch {
 		case isStale(p.err):
 			return p.statements, p.err
-		case b.results.isEmpty() && only || b.op.Generic.HasTxnNumber && command.MayRetry(e.Code):
+		case b.op.InTransaction():
+			return nil, p.err
+		case b.results.isEmpty() && only || retryable(b.op) && command.MayRetry(e.Code):
 			return nil, p.err
 		}
 		for _, s := range p.statements {
@@ -295,6 +297,15 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 // as well, the statement is sent again with the chunk of the new key.
 func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mongoerr.Error) (done bool, err error) {
 	r, ok := rt.staysOn(p.shard, e)
+	if !ok && b.op.InTransaction() && e.Code == mongoerr.WouldChangeOwningShard {
+		if err := b.r.moveDocument(ctx, b.op, rt, p.shard, e); err != nil {
+			return false, err
+		}
+		b.results.n++
+		b.results.modified++
+		b.done(p.statements[i])
+		return true, nil
+	}
 	if !ok || p.mayBe != nil {
 		return false, nil
 	}
@@ -310,16 +321,62 @@ func (rt *route) staysOn(name string, e *mongoerr.Error) (chunk bson.Doc, ok boo
 	if e.Code != mongoerr.WouldChangeOwningShard || rt.chunks == nil {
 		return nil, false
 	}
-	post := document(bson.Doc(e.Extra).Lookup("postImage"))
-	if post.IsEmpty() {
-		post = document(bson.Doc(e.Info).Lookup("postImage"))
-	}
+	_, post := images(e)
 	at, err := rt.chunks.Key().Append(nil, post)
 	if err != nil || rt.chunks.ShardOf(at) != name {
 		return nil, false
 	}
 	c := rt.chunks.Find(at)
 	return new(bson.Builder).Doc("min", rt.chunks.Key().Doc(c.Min)).Doc("max", rt.chunks.Key().Doc(c.Max)).Finish(), true
+}
+
+// images are the document before and after an update that error 283 is about.
+func images(e *mongoerr.Error) (before, after bson.Doc) {
+	for _, d := range []bson.Doc{e.Extra, e.Info} {
+		if d != nil && d.Has("postImage") {
+			return document(d.Lookup("preImage")), document(d.Lookup("postImage"))
+		}
+	}
+	return bson.Empty, bson.Empty
+}
+
+// moveDocument does the rest of an update that changes the shard key of a document so that
+// another shard owns it: within the transaction it is removed where it is, and inserted there.
+func (r *Router) moveDocument(ctx context.Context, op *command.Op, rt *route, from string, e *mongoerr.Error) error {
+	before, after := images(e)
+	to, err := rt.chunks.TargetInsert(after)
+	if err != nil {
+		return err
+	}
+	values, err := rt.chunks.Key().Values(before)
+	if err != nil {
+		return err
+	}
+	q := new(bson.Builder).OpenDoc("_id").Value("$eq", before.Lookup("_id")).Close()
+	for name, v := range values.All() {
+		if name != "_id" {
+			q.OpenDoc(name).Value("$eq", v).Close()
+		}
+	}
+	_, coll := splitNamespace(rt.ns)
+	deletes := new(bson.Builder).String("delete", coll).OpenArray("deletes").OpenDoc("0").Doc("q", q.Finish()).Int32("limit", 1).Close().Close()
+	rt.appendVersions(deletes, from)
+	inserts := new(bson.Builder).String("insert", coll).OpenArray("documents").Doc("0", after).Close()
+	rt.appendVersions(inserts, to)
+	for _, ask := range []question{{shard: from, db: rt.db, body: deletes.Finish()}, {shard: to, db: rt.db, body: inserts.Finish()}} {
+		a, err := r.ask(ctx, op, ask)
+		if err != nil {
+			return err
+		}
+		if errs := documents(a.Reply.Lookup("writeErrors")); len(errs) > 0 {
+			_, e := writeError(errs[0])
+			return e
+		}
+		if sizeOf(a.Reply.Lookup("n"), 0) != 1 {
+			return mongoerr.New(mongoerr.WriteConflict, "the document that an update moves to another shard has changed. Please retry your operation or multi-document transaction.")
+		}
+	}
+	return nil
 }
 
 // appendMayBe appends the chunk that may contain the new shard key of a document, if any.
@@ -400,7 +457,7 @@ func (b *batch) count(p *part) {
 			c = new(counts)
 			r.counts[p.statements[0].index] = c
 		}
-		if b.op.Generic.HasTxnNumber {
+		if retryable(b.op) {
 			n, modified = max(n-c.n, 0), max(modified-c.modified, 0)
 		}
 		c.n += n

@@ -148,7 +148,7 @@ func (b *bulk) execute(ctx context.Context, ns string, list []*statement) (faile
 	}
 	w := &batch{r: b.r, op: b.op, ns: ns, ordered: b.ordered, common: common.Finish(), pending: append([]*statement(nil), list...)}
 	if err := w.run(ctx); err != nil {
-		if ctx.Err() != nil || b.op.Generic.HasTxnNumber && command.MayRetry(mongoerr.From(err).Code) {
+		if ctx.Err() != nil || b.op.InTransaction() || retryable(b.op) && command.MayRetry(mongoerr.From(err).Code) {
 			return false, err
 		}
 		for _, s := range list {
@@ -208,6 +208,7 @@ func (b *bulk) succeed(s *statement, r *results) {
 
 // fail records the error of a statement.
 func (b *bulk) fail(s *statement, e *mongoerr.Error) {
+	b.op.FailTransaction()
 	b.errors++
 	d := new(bson.Builder).Double("ok", 0).Int("idx", int64(s.index)).Int32("code", int32(e.Code))
 	if e.Info != nil {

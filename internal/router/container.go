@@ -93,14 +93,14 @@ func (r *Router) askContainer(ctx context.Context, ns string, retry bool, target
 		reply = a.Reply
 		return err
 	}
-	err := r.byRoute(ctx, ns, try)
+	err := r.byRoute(ctx, nil, ns, try)
 	if mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		// It may have been created since the route was read: nobody calls that one stale.
 		rt, err := r.newestRoute(ctx, ns)
 		if err != nil || !rt.isSharded() {
 			return nil, mongoerr.New(mongoerr.NamespaceNotFound, "the collection %s is not sharded", ns)
 		}
-		err = r.byRoute(ctx, ns, try)
+		err = r.byRoute(ctx, nil, ns, try)
 		return reply, err
 	}
 	return reply, err

@@ -22,7 +22,7 @@ func (r *Router) runCount(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	r.sampleRead(op, ns, "count", document(op.Body.Lookup("query")))
-	err = r.byRoute(ctx, ns, func(rt *route) error {
+	err = r.byRoute(ctx, op, ns, func(rt *route) error {
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, document(op.Body.Lookup("collation")))
 		if err != nil {
 			return err

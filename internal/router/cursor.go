@@ -30,7 +30,8 @@ type remote struct {
 	member   string // of the shard's set, on which the cursor is
 	id       int64  // 0 if the cursor is exhausted
 	db, coll string
-	lsid     bson.Doc // the session that opened it; nil for none
+	lsid     bson.Doc     // the session that opened it; nil for none
+	tx       *transaction // that opened it; nil for none
 	tailable bool
 	await    bool
 	batch    []bson.Doc                              // documents not yet returned
@@ -48,6 +49,7 @@ func (r *Router) newRemote(op *command.Op, shard string, a client.Answer) (*remo
 	}
 	m := &remote{router: r, shard: shard, member: a.Member, id: bson.ClampToInt64(cursor.Lookup("id")), batch: documents(batch)}
 	m.db, m.coll = splitNamespace(ns.Str())
+	m.tx = r.transactions.of(op)
 	if op.Generic.LSID != nil {
 		m.lsid = op.Generic.LSID.Clone()
 	}
@@ -92,7 +94,12 @@ func (m *remote) more(ctx context.Context, wait time.Duration) error {
 	if err != nil {
 		return err
 	}
-	a, err := set.Run(ctx, client.Call{DB: m.db, Body: b.Finish(), Member: m.member})
+	call := client.Call{DB: m.db, Body: b.Finish(), Member: m.member}
+	run := set.Run
+	if m.tx != nil {
+		run = func(ctx context.Context, c client.Call) (client.Answer, error) { return m.tx.ask(ctx, set, m.shard, c) }
+	}
+	a, err := run(ctx, call)
 	if err != nil {
 		m.id = 0
 		return err
@@ -124,7 +131,7 @@ func (m *remote) next(ctx context.Context) (bson.Doc, error) {
 // closeAll closes the cursors on shards.
 func closeAll(all []*remote) {
 	for _, m := range all {
-		if m == nil || m.id == 0 {
+		if m == nil || m.id == 0 || m.tx != nil { // its shard closes it when the transaction ends
 			continue
 		}
 		id := m.id

@@ -31,7 +31,7 @@ func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		if rt.primary == "" {
 			if rt, err = r.createDatabase(ctx, rt); err != nil {
 				return err
@@ -51,7 +51,7 @@ func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		switch {
 		case rt.chunks != nil:
 			return mongoerr.New(mongoerr.IllegalOperation, "%s does not work on a sharded or tracked collection: %s", op.Command.Name, ns)
@@ -84,7 +84,7 @@ func (r *Router) runDrop(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	if isOnConfig(op.DB) {
-		return r.byRoute(ctx, ns, func(rt *route) error { return r.passTo(ctx, op, rt, configShard) })
+		return r.byRoute(ctx, op, ns, func(rt *route) error { return r.passTo(ctx, op, rt, configShard) })
 	}
 	return r.onConfig(ctx, op, "drop", bson.String(ns))
 }
@@ -122,7 +122,7 @@ func (r *Router) indexes(name string) command.Handler {
 			return err
 		}
 		sharded := false
-		err = r.byRoute(ctx, ns, func(rt *route) error {
+		err = r.byRoute(ctx, op, ns, func(rt *route) error {
 			if rt.primary == "" && name == "createIndexes" {
 				if rt, err = r.createDatabase(ctx, rt); err != nil {
 					return err

@@ -29,7 +29,7 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	r.sampleRead(op, ns, "distinct", document(op.Body.Lookup("query")))
-	err = r.byRoute(ctx, ns, func(rt *route) error {
+	err = r.byRoute(ctx, op, ns, func(rt *route) error {
 		collation := document(op.Body.Lookup("collation"))
 		shards, err := rt.targets(op, document(op.Body.Lookup("query")), nil, collation)
 		if err != nil {

@@ -61,7 +61,7 @@ func (r *Router) explainPipeline(ctx context.Context, op *command.Op) error {
 // explain.
 func (r *Router) explainCommand(ctx context.Context, op *command.Op, inner, rest bson.Doc) error {
 	name, _ := inner.First()
-	err := r.byRoute(ctx, op.NS, func(rt *route) error {
+	err := r.byRoute(ctx, op, op.NS, func(rt *route) error {
 		filter, collation := explained(name, inner)
 		shards, err := rt.targets(op, filter, document(inner.Lookup("let")), collation)
 		if err != nil {

@@ -49,7 +49,7 @@ func (r *Router) runFind(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	r.sampleRead(op, ns, "find", document(op.Body.Lookup("filter")))
-	err = r.byRoute(ctx, ns, func(rt *route) error { return r.findBy(ctx, op, rt) })
+	err = r.byRoute(ctx, op, ns, func(rt *route) error { return r.findBy(ctx, op, rt) })
 	if view := resolvedView(err); view != nil {
 		return r.findOnView(ctx, op, view)
 	}

@@ -25,7 +25,7 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 	}
 	r.sampleModify(op, ns)
 	upsert := op.Body.Lookup("upsert").Truthy()
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		if rt.primary == "" && upsert {
 			if rt, err = r.createDatabase(ctx, rt); err != nil {
 				return err
@@ -77,6 +77,9 @@ func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, nam
 			return a.Reply, err
 		}
 		chunk, ok := rt.staysOn(name, mongoerr.From(err))
+		if !ok && op.InTransaction() {
+			return r.modifyAndMove(ctx, op, rt, name, mongoerr.From(err))
+		}
 		if !ok || mayBe != nil {
 			return a.Reply, errLeavesShard
 		}
@@ -84,11 +87,58 @@ func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, nam
 	}
 }
 
+// modifyAndMove does the rest of a findAndModify that moves its document to another shard, and
+// returns the reply.
+func (r *Router) modifyAndMove(ctx context.Context, op *command.Op, rt *route, from string, e *mongoerr.Error) (bson.Doc, error) {
+	before, after := images(e)
+	show, doc := from, before
+	if op.Body.Lookup("new").Truthy() {
+		to, err := rt.chunks.TargetInsert(after)
+		if err != nil {
+			return nil, err
+		}
+		show, doc = to, after
+	}
+	shown := func() (bson.Value, error) { // by the statement's projection
+		_, coll := splitNamespace(rt.ns)
+		b := new(bson.Builder).String("find", coll).OpenDoc("filter").OpenDoc("_id").Value("$eq", doc.Lookup("_id")).Close().Close().Int32("limit", 1).Bool("singleBatch", true)
+		if fields := document(op.Body.Lookup("fields")); !fields.IsEmpty() {
+			b.Doc("projection", fields)
+		}
+		rt.appendVersions(b, show)
+		a, err := r.ask(ctx, op, question{shard: show, db: rt.db, body: b.Finish()})
+		if err != nil {
+			return bson.Value{}, err
+		}
+		if found := documents(document(a.Reply.Lookup("cursor")).Lookup("firstBatch")); len(found) > 0 {
+			return bson.Document(found[0]), nil
+		}
+		return bson.Value{}, errChanges
+	}
+	var value bson.Value
+	var err error
+	if show == from {
+		if value, err = shown(); err != nil {
+			return nil, err
+		}
+	}
+	if err := r.moveDocument(ctx, op, rt, from, e); err != nil {
+		return nil, err
+	}
+	if show != from {
+		if value, err = shown(); err != nil {
+			return nil, err
+		}
+	}
+	b := new(bson.Builder).OpenDoc("lastErrorObject").Int32("n", 1).Bool("updatedExisting", true).Close().Value("value", value)
+	return b.Finish(), nil
+}
+
 // passReply returns a shard's reply, except the fields that the router sets itself.
 func passReply(op *command.Op, reply bson.Doc) {
 	for name, v := range reply.All() {
 		switch name {
-		case "ok", "$clusterTime", "operationTime", "$configTime", "$topologyTime", "electionId", "opTime":
+		case "ok", "$clusterTime", "operationTime", "$configTime", "$topologyTime", "electionId", "opTime", "readOnly":
 		default:
 			op.Reply.Value(name, v)
 		}
@@ -98,7 +148,7 @@ func passReply(op *command.Op, reply bson.Doc) {
 // modifyChosen chooses the document among all shards, and runs the command on its shard. See
 // twoPhases.
 func (r *Router) modifyChosen(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) error {
-	if op.Generic.HasTxnNumber {
+	if retryable(op) {
 		probe := withField(withoutFields(op.Body, "upsert", "hint", "sort"), "query", bson.Document(nothing))
 		replies, err := each(rt.owners(), func(name string) (bson.Doc, error) { return r.askToModify(ctx, op, rt, name, probe) })
 		if err != nil {

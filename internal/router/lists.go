@@ -33,7 +33,7 @@ func (r *Router) lists() []*command.Command {
 // collection.
 func (r *Router) runListCollections(ctx context.Context, op *command.Op) error {
 	ns := op.DB + ".$cmd"
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		name := rt.owners()[0]
 		b := new(bson.Builder).Int32("listCollections", 1)
 		appendRest(b, op.Body)
@@ -93,7 +93,7 @@ func (r *Router) runListIndexes(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	return r.byRoute(ctx, ns, func(rt *route) error {
+	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		name := rt.owners()[0]
 		if rt.chunks != nil {
 			name = rt.chunks.ShardOf(rt.chunks.Key().Min().Key)

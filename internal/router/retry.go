@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -34,14 +35,14 @@ func staleNamespace(err error) string {
 
 // byRoute runs a statement by the route of its namespace, and retries with a refreshed
 // route while a shard reports it as stale. try must have had no effect then.
-func (r *Router) byRoute(ctx context.Context, ns string, try func(rt *route) error) error {
+func (r *Router) byRoute(ctx context.Context, op *command.Op, ns string, try func(rt *route) error) error {
 	rt, err := r.route(ctx, ns)
 	if err != nil {
 		return err
 	}
 	for stale := 0; ; stale++ {
 		err := try(rt)
-		if !isStale(err) || stale == maxStale {
+		if !isStale(err) || stale == maxStale || r.staleInTransaction(op, rt, err) {
 			return err
 		}
 		if rt, err = r.afterStale(ctx, rt, err, stale); err != nil {

@@ -45,6 +45,8 @@ type Router struct {
 	concerns defaultConcerns
 	streams  sync.WaitGroup // the ends of change streams
 	samples  samples
+	// transactions are those of its clients.
+	transactions transactions
 
 	accounts *account.Store
 	access   *access.Control
@@ -57,7 +59,7 @@ func New(o Options) *Router {
 	r := &Router{Options: o}
 	r.Client.AppName = "mayfly router"
 	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
-	r.shards.router, r.routes.router = r, r
+	r.shards.router, r.routes.router, r.transactions.router = r, r, r
 	r.Process.Kind = process.Mongos
 	if r.JavaScript != nil {
 		r.Process.JavaScriptEngine = node.JavaScriptEngine
@@ -74,6 +76,7 @@ func New(o Options) *Router {
 	if o.AccessControl {
 		o.Dispatcher.Authorize = r.authorize
 	}
+	o.Dispatcher.Transact, o.Dispatcher.Abandon = r.transact, r.transactions.abandon
 	process.RegisterTestCommands(o.Dispatcher)
 	o.Dispatcher.Clock, o.Dispatcher.DefaultWrite = &r.clock, r.defaultWrite
 	return r
@@ -82,6 +85,7 @@ func New(o Options) *Router {
 // Close closes all connections to other servers.
 func (r *Router) Close(context.Context) error {
 	r.streams.Wait()
+	r.transactions.close()
 	r.shards.close()
 	r.config.Close()
 	return nil
@@ -98,6 +102,8 @@ func (r *Router) Register(reg *command.Registry) {
 	}
 	data = append(data, r.validateMetadata())
 	reg.Register(declared(slices.Concat(data, r.ddl(), r.lists(), r.stats(), r.planCaches()))...)
+	reg.Register(declared(r.transactionCommands())...)
+	r.Dispatcher.Status.Document("transactions", r.transactions.stats.write)
 	reg.Register(r.clusterCommands()...)
 	reg.Register(r.concernCommands()...)
 	reg.Register(r.analyzeShardKey())

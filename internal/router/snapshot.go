@@ -17,7 +17,7 @@ const maxSnapshots = 100
 // of the time that the router chose.
 func (r *Router) atSnapshots(run command.Handler) command.Handler {
 	return func(ctx context.Context, op *command.Op) error {
-		if op.ReadConcern.Level != "snapshot" || op.ReadConcern.AtClusterTime != 0 {
+		if op.ReadConcern.Level != "snapshot" || op.ReadConcern.AtClusterTime != 0 || op.InTransaction() { // which has a time of its own
 			return run(ctx, op)
 		}
 		body := op.Body
@@ -38,7 +38,7 @@ func (r *Router) atSnapshots(run command.Handler) command.Handler {
 // atOneTime gives a read of several shards with the level snapshot a time that all of them
 // read at, unless the client gives one.
 func (r *Router) atOneTime(op *command.Op) {
-	if op.ReadConcern.Level != "snapshot" || op.ReadConcern.AtClusterTime != 0 {
+	if op.ReadConcern.Level != "snapshot" || op.ReadConcern.AtClusterTime != 0 || op.InTransaction() {
 		return
 	}
 	at := max(r.clock.Now(), op.ReadConcern.AfterClusterTime)
@@ -50,7 +50,7 @@ func (r *Router) atOneTime(op *command.Op) {
 // snapshotTime writes the time that a cursor reads at, with which a session's client reads on.
 func snapshotTime(op *command.Op) func(b *bson.Builder) {
 	at := op.ReadConcern.AtClusterTime
-	if op.ReadConcern.Level != "snapshot" || at == 0 {
+	if op.ReadConcern.Level != "snapshot" || at == 0 || op.InTransaction() {
 		return nil
 	}
 	return func(b *bson.Builder) { b.Timestamp("atClusterTime", at) }

@@ -211,7 +211,7 @@ func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
 // attempt, and merges that reply. It sends the statement to all shards with a filter that
 // matches nothing.
 func (b *batch) executedBefore(ctx context.Context, rt *route, s *statement) (bool, error) {
-	if !b.op.Generic.HasTxnNumber {
+	if !retryable(b.op) {
 		return false, nil
 	}
 	doc := withField(withoutFields(s.doc, "upsert", "hint", "sort"), "q", bson.Document(nothing))

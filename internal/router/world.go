@@ -36,7 +36,7 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 		}
 	}
 	var in documentCursor
-	err := w.a.r.byRoute(ctx, ns.DB+"."+ns.Coll, func(rt *route) error {
+	err := w.a.r.byRoute(ctx, w.a.op, ns.DB+"."+ns.Coll, func(rt *route) error {
 		shards, err := rt.targets(w.a.op, filter, nil, w.a.collation)
 		if err != nil {
 			return err
@@ -115,7 +115,7 @@ func (r *Router) view(ctx context.Context, op *command.Op, db, coll string) (bso
 		return nil, err
 	}
 	filter := new(bson.Builder).OpenDoc("filter").String("name", coll).String("type", "view").Close().Finish()
-	answer, err := r.ask(ctx, op, question{shard: rt.primary, db: db, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true})
+	answer, err := r.ask(ctx, op, question{shard: rt.primary, db: db, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true, outside: true})
 	if err != nil {
 		return nil, err
 	}

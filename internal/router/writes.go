@@ -61,6 +61,9 @@ func (r *Router) write(k kind) command.Handler {
 			return err
 		}
 		r.noteWrites(op, k, len(docs))
+		if len(b.results.errors) > 0 {
+			op.FailTransaction()
+		}
 		if op.WriteConcern.Unacknowledged() {
 			return nil
 		}

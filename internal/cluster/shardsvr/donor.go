@@ -94,14 +94,13 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 	}
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
 		OpenDoc("ts").Timestamp("$gt", position).Timestamp("$lte", to).Close()
+	b.OpenArray("$or").OpenDoc("0").String("ns", d.stored().String()).Close()
+	b.OpenDoc("1").String("op", "c").String("ns", "admin.$cmd").String("o.applyOps.ns", d.stored().String()).Close()
 	if d.buckets { // and not the measurements, which are in no bucket yet
-		b.OpenArray("$or").OpenDoc("0").String("ns", d.ns.Buckets().String()).Close().
-			OpenDoc("1").String("ns", d.ns.String()).OpenDoc("op").String("$ne", "i").Close().Close().Close()
-	} else {
-		b.String("ns", d.ns.String())
+		b.OpenDoc("2").String("ns", d.ns.String()).OpenDoc("op").String("$ne", "i").Close().Close()
 	}
-	b.Close()
-	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o2", 1).Close()
+	b.Close().Close()
+	b.OpenDoc("projection").Int32("ts", 1).Int32("op", 1).Int32("o._id", 1).Int32("o.applyOps", 1).Int32("o2", 1).Close()
 	b.OpenDoc("sort").Int32("$natural", 1).Close().Int32("limit", logBatch).Int32("batchSize", logBatch)
 	a, err := d.ask(ctx, "local", b.Finish())
 	if err != nil {
@@ -113,20 +112,15 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 	for v := range cursor.Lookup("firstBatch").Doc().Values() {
 		e := v.Doc()
 		n, last = n+1, e.Lookup("ts").Timestamp()
-		var id bson.Value
-		switch e.Lookup("op").Str() {
-		case "i", "d":
-			id = e.Lookup("o").Doc().Lookup("_id")
-		case "u":
-			id = e.Lookup("o2").Doc().Lookup("_id")
-		case "n":
-			return nil, 0, false, mongoerr.New(mongoerr.OperationFailed, "the donor's log does not list the documents that expired as a range (oplogListsExpired)")
-		default:
-			return nil, 0, false, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
-		}
-		if name := catalog.IDName(id); !seen[name] {
-			seen[name] = true
-			ids = append(ids, id)
+		for _, operation := range d.operations(e) {
+			id, err := changedID(operation)
+			if err != nil {
+				return nil, 0, false, err
+			}
+			if name := catalog.IDName(id); !seen[name] {
+				seen[name] = true
+				ids = append(ids, id)
+			}
 		}
 	}
 	left := cursor.Lookup("id").Int64()
@@ -140,6 +134,44 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 		}
 	}
 	return ids, last, more, nil
+}
+
+// stored is the collection on the donor that has the documents.
+func (d *donor) stored() schema.Namespace {
+	if d.buckets {
+		return d.ns.Buckets()
+	}
+	return d.ns
+}
+
+// operations returns the operations of an entry of the log that are about the collection: the
+// entry itself, or those of a transaction.
+func (d *donor) operations(entry bson.Doc) []bson.Doc {
+	list := entry.Lookup("o").Doc().Lookup("applyOps")
+	if entry.Lookup("op").Str() != "c" || list.Type != bson.TypeArray {
+		return []bson.Doc{entry}
+	}
+	var out []bson.Doc
+	for v := range list.Doc().Values() {
+		if v.Doc().Lookup("ns").Str() == d.stored().String() {
+			out = append(out, v.Doc())
+		}
+	}
+	return out
+}
+
+// changedID returns the _id of the document that an operation has changed. Errors: 96 for one
+// that is not about one document.
+func changedID(operation bson.Doc) (bson.Value, error) {
+	switch operation.Lookup("op").Str() {
+	case "i", "d":
+		return operation.Lookup("o").Doc().Lookup("_id"), nil
+	case "u":
+		return operation.Lookup("o2").Doc().Lookup("_id"), nil
+	case "n":
+		return bson.Value{}, mongoerr.New(mongoerr.OperationFailed, "the donor's log does not list the documents that expired as a range (oplogListsExpired)")
+	}
+	return bson.Value{}, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
 }
 
 // reachesBack fails if the donor's log has been truncated past the position.
