@@ -169,7 +169,7 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	if d.Admit != nil { // a router wants to know
 		op.Reply.Bool("readOnly", !wrote)
 	}
-	return nil
+	return err
 }
 
 // FailTransaction says that a statement of op has failed though the reply is none of an
