@@ -35,6 +35,8 @@ const (
 	shardedSpreadRow = "shardedSpread"
 	shardedTargetRow = "shardedTarget"
 	shardedExpiryRow = "shardedExpiry"
+	// shardedTransferRow is in shardedtransfer.go.
+	shardedTransferRow = "shardedTransfer"
 	// shardedClients is how many clients the rows have.
 	shardedClients = 8
 	// shardedTurns is how often the sides of a row run in turns; of each the turn with
@@ -44,16 +46,16 @@ const (
 
 // shardedChoice says which of the rows of a cluster run.
 type shardedChoice struct {
-	rows                          []row
-	move, spread, targets, expiry bool
+	rows                                    []row
+	move, spread, targets, expiry, transfer bool
 }
 
 func (c *shardedChoice) any() bool {
-	return len(c.rows) > 0 || c.move || c.spread || c.targets || c.expiry
+	return len(c.rows) > 0 || c.move || c.spread || c.targets || c.expiry || c.transfer
 }
 
 // allSharded is every row of a cluster.
-var allSharded = shardedChoice{shardedRows, true, true, true, true}
+var allSharded = shardedChoice{shardedRows, true, true, true, true, true}
 
 // choose adds a row, and reports whether there is one of that name.
 func (c *shardedChoice) choose(name string) bool {
@@ -67,6 +69,8 @@ func (c *shardedChoice) choose(name string) bool {
 		c.spread = true
 	case name == shardedTargetRow:
 		c.targets = true
+	case name == shardedTransferRow:
+		c.transfer = true
 	case name == shardedExpiryRow:
 		c.expiry = true
 	case i >= 0:
@@ -84,7 +88,7 @@ func (b *bench) sharded(ctx context.Context, chosen shardedChoice) (err error) {
 			return fmt.Errorf("%s: %w", shardedTargetRow, err)
 		}
 	}
-	if len(chosen.rows) == 0 && !chosen.move && !chosen.spread && !chosen.expiry {
+	if len(chosen.rows) == 0 && !chosen.move && !chosen.spread && !chosen.expiry && !chosen.transfer {
 		return nil
 	}
 	c, err := startCluster(ctx, b.dir, &b.o)
@@ -112,7 +116,7 @@ func (b *bench) sharded(ctx context.Context, chosen shardedChoice) (err error) {
 		name   string
 		chosen bool
 		run    func(context.Context, *cluster, *foreign) error
-	}{{shardedMoveRow, chosen.move, b.shardedMove}, {shardedSpreadRow, chosen.spread, b.shardedSpread}, {shardedExpiryRow, chosen.expiry, b.shardedExpiry}} {
+	}{{shardedMoveRow, chosen.move, b.shardedMove}, {shardedSpreadRow, chosen.spread, b.shardedSpread}, {shardedExpiryRow, chosen.expiry, b.shardedExpiry}, {shardedTransferRow, chosen.transfer, b.shardedTransfer}} {
 		if !r.chosen {
 			continue
 		}

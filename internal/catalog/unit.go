@@ -171,12 +171,22 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 		u.gates = append(u.gates, c.live)
 	}
 	now := c.Latest()
+	formed := false
 	if u.forms != nil {
 		if f := u.forms.formedOf(c.live); f != nil {
-			now = f.see()
+			now, formed = f.see(), true
 		}
 	}
-	if first && (u.Guard != nil || now != nil && now.sharding != nil) {
+	switch {
+	case !first:
+	case formed: // nobody else sees it, and it belongs to the primary shard
+		if u.Guard != nil && now != nil {
+			if err := u.Guard.Admit(now); err != nil {
+				u.leave(c)
+				return nil, err
+			}
+		}
+	case u.Guard != nil || now != nil && now.sharding != nil:
 		var err error
 		if now, err = u.admit(ctx, c); err != nil {
 			return nil, err

@@ -66,7 +66,7 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 		}
 	}
 	if op.Transaction != nil {
-		if err := transactionPipeline(op.Args.Array("pipeline")); err != nil {
+		if err := TransactionPipeline(op.Args.Array("pipeline")); err != nil {
 			return err
 		}
 	}

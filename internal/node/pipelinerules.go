@@ -79,8 +79,8 @@ func StrictPipeline(list []bson.Value) error {
 	})
 }
 
-// transactionPipeline refuses the stages that may not be in a transaction: 263.
-func transactionPipeline(list []bson.Value) error {
+// TransactionPipeline refuses the stages that may not be in a transaction: 263.
+func TransactionPipeline(list []bson.Value) error {
 	return eachStage(list, func(name string, _ bson.Value) error {
 		if slices.Contains(notInTransactions, name) {
 			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Stage not supported inside of a multi-document transaction: %s", name)

@@ -54,6 +54,11 @@ func (r *Router) runAggregate(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
+	if op.InTransaction() {
+		if err := node.TransactionPipeline(list); err != nil {
+			return err
+		}
+	}
 	if op.Args.Bool("explain") {
 		return r.explainPipeline(ctx, op)
 	}

@@ -14,11 +14,11 @@ import (
 func (r *Router) ddl() []*command.Command {
 	flags := command.Writes | command.TakesWriteConcern
 	return []*command.Command{
-		{Name: "create", Flags: flags | command.APIv1, Help: "create a collection", Run: r.runCreate},
+		{Name: "create", Flags: flags | command.APIv1 | command.Transaction, Help: "create a collection", Run: r.runCreate},
 		{Name: "drop", Flags: flags | command.APIv1, Help: "drop a collection", Run: r.runDrop},
 		{Name: "dropDatabase", Flags: flags | command.APIv1, Help: "drop (delete) this database", Run: r.runDropDatabase},
 		{Name: "renameCollection", Flags: flags | command.AdminOnly, Help: "rename a collection", Run: r.runRename},
-		{Name: "createIndexes", Flags: flags | command.APIv1, Help: "create indexes", Run: r.indexes("createIndexes")},
+		{Name: "createIndexes", Flags: flags | command.APIv1 | command.Transaction, Help: "create indexes", Run: r.indexes("createIndexes")},
 		{Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Flags: flags | command.APIv1, Help: "drop indexes", Run: r.indexes("dropIndexes")},
 		{Name: "collMod", Flags: flags | command.APIv1, Help: "change a collection", Run: r.indexes("collMod")},
 		{Name: "convertToCapped", Flags: flags, Help: "make a collection capped", Run: r.onPrimary},
@@ -135,6 +135,9 @@ func (r *Router) indexes(name string) command.Handler {
 		})
 		if err != nil || !sharded {
 			return err
+		}
+		if op.InTransaction() {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot create indexes of the sharded collection %s in a transaction", ns)
 		}
 		_, coll := op.Body.First()
 		b := new(bson.Builder).String(configName(name), ns).OpenDoc("command").Value(name, coll)

@@ -35,6 +35,9 @@ func (r *Router) runDistinct(ctx context.Context, op *command.Op) error {
 		if err != nil {
 			return err
 		}
+		if op.InTransaction() && rt.isSharded() {
+			return mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "Cannot run 'distinct' on a sharded collection in a multi-document transaction. Please see http://dochub.mongodb.org/core/transaction-distinct for a recommended alternative.")
+		}
 		if len(shards) > 1 {
 			r.atOneTime(op)
 		}

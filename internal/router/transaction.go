@@ -331,19 +331,12 @@ func (tx *transaction) ask(ctx context.Context, set *client.Set, shard string, c
 		p.unanswered = true
 	} else if err == nil && hasWritten(c.Body, a.Reply) {
 		tx.note(p)
-		if writers, _ := tx.split(); len(writers) > 1 {
-			return a, errOverShards
-		}
 	}
 	if first && resolvedView(err) != nil { // it is refused before anything begins
 		p.asked = false
 	}
 	return a, err
 }
-
-// errOverShards refuses a second participant that writes: the commit over several is not built
-// yet.
-var errOverShards = mongoerr.New(mongoerr.OperationNotSupportedInTransaction, "a transaction may write on one shard only")
 
 // note notes that a participant has written.
 func (tx *transaction) note(p *participant) {

@@ -43,6 +43,12 @@ func (r *request) leave(ctx context.Context) error {
 	if have, other, err := r.identity(); err != nil || have == nil || other {
 		return err
 	}
+	if docs, err := r.s.decisions(); err != nil || len(docs) > 0 || len(r.s.cat.Undecided()) > 0 || r.s.coordinates() {
+		if err == nil {
+			err = mongoerr.New(mongoerr.IllegalOperation, "the shard has transactions over shards that are being committed")
+		}
+		return err
+	}
 	var empty []schema.Namespace
 	for _, db := range r.s.cat.Databases() {
 		for _, c := range r.s.cat.Collections(db) {

@@ -39,7 +39,10 @@ type Shard struct {
 		life    context.Context           // nil while the shard does not run
 		jobs    map[schema.Namespace]*job // in progress
 		sets    map[string]*client.Set    // other shards, by their set strings
+		hosts   map[string]string         // set strings of other shards, by their names
+		asking  map[transactionID]bool    // prepared here, and their coordinators are asked
 	}
+	coordinations coordinations
 }
 
 // New returns the Shard of a node, which logs in at other shards as login, nil for not at
@@ -47,6 +50,9 @@ type Shard struct {
 func New(n *node.Node, login *client.Login, log *slog.Logger) *Shard {
 	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, login: login, log: log, kick: make(chan struct{}, 1)}
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
+	s.work.hosts, s.work.asking = map[string]string{}, map[transactionID]bool{}
+	n.Dispatcher.Status.Document("twoPhaseCommitCoordinator", s.appendCoordinations)
+	n.Catalog.OnStepUp(func(context.Context) error { s.wake(); return nil })
 	n.BecomeShard()
 	return s
 }
@@ -71,6 +77,7 @@ func (s *Shard) Register(r *command.Registry) {
 		s.command("_shardsvrDonate", (*request).donate), s.command("_shardsvrReshardReceive", (*request).reshardReceive),
 		s.command("_shardsvrReshardReceived", (*request).reshardReceived), s.command("_shardsvrReshardOwn", (*request).reshardOwn),
 		s.command("_shardsvrReshardAbort", (*request).reshardAbort),
+		s.coordinateCommand(), s.decisionAnswer(),
 	} {
 		r.Register(c)
 	}
@@ -89,6 +96,10 @@ func (s *Shard) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		if s.writable() {
 			s.startPending()
+			if err := s.goOnWithAll(); err != nil {
+				s.log.WarnContext(ctx, "Cannot go on with decisions about transactions", "id", logUndecided, "error", err.Error())
+			}
+			s.askAbout(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -250,10 +261,24 @@ func (s *Shard) run(ctx context.Context, db string, body bson.Doc) (bson.Doc, er
 	return reply, mongoerr.New(mongoerr.Code(bson.ClampToInt64(code)), "%s", message)
 }
 
+// collection returns a collection of the shard's own, which is created if it is not there.
+func (s *Shard) collection(ctx context.Context, ns schema.Namespace) (*catalog.Collection, error) {
+	if c := s.cat.Lookup(ns); c != nil {
+		return c, nil
+	}
+	c, err := s.cat.Create(ctx, ns, nil)
+	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return s.cat.Lookup(ns), nil
+	}
+	return c, err
+}
+
 // put replaces or inserts a document by its _id, in the unit u, or in one of its own if u
 // is nil.
 func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, doc bson.Doc) error {
 	if err := s.make(ctx, ns); err != nil {
+	c, err := s.collection(ctx, ns)
+	if err != nil {
 		return err
 	}
 	c := s.cat.Lookup(ns)
