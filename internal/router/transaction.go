@@ -146,7 +146,7 @@ func (t *transactions) start(op *command.Op) (*transaction, error) {
 	case tx.number == older.number:
 		return nil, mongoerr.New(mongoerr.ConflictingOperationInProgress, "txnNumber %d for session %s already started", tx.number, tx.session)
 	default:
-		older.timer.Reset(0)
+		older.replaced()
 	}
 	if t.all == nil {
 		t.all = map[command.SessionID]*transaction{}
@@ -181,6 +181,21 @@ func (t *transactions) close() {
 }
 
 func (tx *transaction) leave() { <-tx.turn }
+
+// replaced is called when the session has begun another transaction.
+func (tx *transaction) replaced() {
+	select {
+	case tx.turn <- struct{}{}:
+		if tx.progress != inProgress {
+			tx.timer.Stop()
+			tx.leave()
+			return
+		}
+		tx.leave()
+	default:
+	}
+	tx.timer.Reset(0)
+}
 
 // expire aborts a transaction that is too old, or forgets one that has ended.
 func (tx *transaction) expire() {

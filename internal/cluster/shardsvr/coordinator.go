@@ -297,11 +297,12 @@ func (c *coordination) prepare(ctx context.Context, name string, again bool) {
 }
 
 // tell tells a participant the decision. Only an ok is an ok, and to an abort that there is
-// no such transaction (invariant explicit-ok).
+// no such transaction (invariant explicit-ok), or no such shard: one with a prepared
+// transaction does not leave the cluster.
 func (c *coordination) tell(ctx context.Context, name string, word bson.Doc, again bool) {
 	reply, err := c.ask(ctx, name, word, again)
 	e := step.TwoPhaseEvent{Kind: step.Unanswered, Shard: name}
-	if err == nil || nameOf(word) == "abortTransaction" && mongoerr.Is(err, mongoerr.NoSuchTransaction, mongoerr.TransactionTooOld) {
+	if err == nil || nameOf(word) == "abortTransaction" && mongoerr.Is(err, mongoerr.NoSuchTransaction, mongoerr.TransactionTooOld, mongoerr.ShardNotFound) {
 		e.Kind = step.Told
 	}
 	if at := reply.Lookup("operationTime"); err == nil && at.Type == bson.TypeTimestamp {

@@ -318,3 +318,26 @@ func TestRetryAfterMove(t *testing.T) {
 	a.ask("admin", `{_shardsvrAbort: "d.c", `+upper+`, `+fence(11, step.Undone, 1)+`}`)
 	count(b, 3)
 }
+
+// TestMoveTakesTransactions: what a transaction writes on the donor while the range is copied
+// comes along, though the log has it as one entry of another namespace.
+func TestMoveTakesTransactions(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
+	_, id := made.Lookup("uuid").Binary()
+	uuid := fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+	a.ask("admin", `{_shardsvrVersion: "d.c", version: `+version(1)+`, `+fence(1, step.Committed, 1)+`}`)
+	a.ask("d", `{insert: "c", documents: [{_id: 1, k: 1, n: 0}, {_id: 2, k: 1}], shardVersion: `+version(1)+`}`)
+	receive(b, 10, uuid, `{k: "hashed"}`, a, upper)
+	awaitReceived(b, upper)
+	const in = `lsid: {id: {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}}, txnNumber: {"$numberLong": "5"}, autocommit: false`
+	a.ask("d", `{update: "c", updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}], startTransaction: true, `+in+`, shardVersion: `+version(1)+`}`)
+	a.ask("d", `{insert: "c", documents: [{_id: 3, k: 1}], `+in+`, shardVersion: `+version(1)+`}`)
+	a.ask("d", `{delete: "c", deletes: [{q: {_id: 2}, limit: 1}], `+in+`, shardVersion: `+version(1)+`}`)
+	a.ask("admin", `{commitTransaction: 1, `+in+`}`)
+	move(t, 10, uuid, a, b, 2, 3)
+	found := b.ask("d", `{find: "c", sort: {_id: 1}, shardVersion: `+version(3)+`}`).Lookup("cursor").Doc().Lookup("firstBatch").String()
+	if found != "[ { _id: 1, k: 1, n: 1 }, { _id: 3, k: 1 } ]" {
+		t.Error(found)
+	}
+}
