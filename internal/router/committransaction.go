@@ -73,14 +73,15 @@ func (r *Router) recoverCommit(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	k.succeeded(tx.begun)
-	takeReply(op, a)
+	r.takeReply(op, a)
 	return nil
 }
 
 // takeReply returns a shard's reply to the client, with its time.
-func takeReply(op *command.Op, a client.Answer) {
+func (r *Router) takeReply(op *command.Op, a client.Answer) {
 	observe(op, a)
 	if t := a.Reply.Lookup("told"); t.Type == bson.TypeTimestamp { // of the last participant's commit
+		r.clock.Observe(t.Timestamp())
 		op.OperationTime.Observe(t.Timestamp())
 		a.Reply = withoutFields(a.Reply, "told")
 	}
@@ -167,7 +168,7 @@ func (tx *transaction) commit(ctx context.Context, op *command.Op) error {
 		tx.end(committed)
 	}
 	if a.Reply != nil {
-		takeReply(op, a)
+		tx.router.takeReply(op, a)
 	}
 	return nil
 }
@@ -248,6 +249,6 @@ func (r *Router) runAbort(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	takeReply(op, a)
+	r.takeReply(op, a)
 	return nil
 }
