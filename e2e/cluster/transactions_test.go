@@ -292,6 +292,53 @@ func TestKillInCommit(t *testing.T) {
 	b.judge(t)
 }
 
+// TestKeyMovesDocument: within a transaction an update, and a findAndModify, may change a
+// document's shard key so that another shard owns it.
+func TestKeyMovesDocument(t *testing.T) {
+	c := start(t, 2, 1)
+	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.k"}, {Key: "key", Value: bson.D{{Key: "k", Value: 1}}}})
+	c.admin(t, bson.D{{Key: "split", Value: "app.k"}, {Key: "middle", Value: bson.D{{Key: "k", Value: 10}}}})
+	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: bson.MinKey{}}}}, {Key: "toShard", Value: "s0"}})
+	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: 10}}}, {Key: "toShard", Value: "s1"}})
+	coll := c.routers[0].Client().Database("app").Collection("k")
+	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}, {Key: "k", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "k", Value: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+	set := func(k int) bson.D { return bson.D{{Key: "$set", Value: bson.D{{Key: "k", Value: k}}}} }
+	within := func(f func(ctx context.Context) error) error {
+		return c.routers[0].Client().UseSession(t.Context(), func(ctx context.Context) error {
+			_, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, f(ctx) })
+			return err
+		})
+	}
+	err := within(func(ctx context.Context) error {
+		r, err := coll.UpdateOne(ctx, bson.D{{Key: "k", Value: 1}}, set(20))
+		if err == nil && (r.MatchedCount != 1 || r.ModifiedCount != 1) {
+			err = fmt.Errorf("%+v", r)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = within(func(ctx context.Context) error {
+		var now struct{ K int }
+		err := coll.FindOneAndUpdate(ctx, bson.D{{Key: "k", Value: 2}}, set(30), options.FindOneAndUpdate().SetReturnDocument(options.After)).Decode(&now)
+		if err == nil && now.K != 30 {
+			err = fmt.Errorf("k is %d", now.K)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []int64{0, 2} {
+		if n, err := c.shards[i].Direct().Database("app").Collection("k").CountDocuments(t.Context(), bson.D{}); err != nil || n != want {
+			t.Errorf("s%d has %d documents, want %d: %v", i, n, want, err)
+		}
+	}
+}
+
 // apart returns an account on the first shard and one on the second.
 func (b *bank) apart(t *testing.T) (here, there int) {
 	t.Helper()
