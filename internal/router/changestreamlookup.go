@@ -116,7 +116,7 @@ func (l *lookup) find(ctx context.Context, db, coll string, t *changestream.Toke
 	}
 	filter := b.Finish()
 	op := &command.Op{}
-	err = l.r.byRoute(ctx, db+"."+coll, func(rt *route) error {
+	err = l.r.byRoute(ctx, nil, db+"."+coll, func(rt *route) error {
 		found = nil
 		shards, err := rt.targets(op, filter, nil, nil)
 		if err != nil {
