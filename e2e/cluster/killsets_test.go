@@ -81,6 +81,7 @@ func TestKillPrimaries(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), killSetsFor())
 	defer stop()
 	n, l, moves := c.load(t, ctx)
+	node := c.mongoose(t)
 	kills := 0
 	for i := 0; ctx.Err() == nil; i++ {
 		victim := primary(t, sets[i%len(sets)])
@@ -94,6 +95,7 @@ func TestKillPrimaries(t *testing.T) {
 		victim.Run()
 	}
 	c.judge(t, n, l, kills, moves)
+	node.check(t)
 	if kills < 2*len(sets) {
 		t.Errorf("%d primaries were killed", kills)
 	}

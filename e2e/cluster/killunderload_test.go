@@ -20,7 +20,7 @@ const (
 	killPause = 1500 * time.Millisecond
 )
 
-// TestKilledUnderLoad: clients of two routers count in documents, insert others that stay,
+// TestKilledUnderLoad: clients of two routers, of Go's driver and of Mongoose, count in documents, insert others that stay,
 // are deleted or expire, and read all of them, while chunks move all the time, and every part
 // of the cluster is killed, one after the other. Each write that was acknowledged is there
 // once, one that was not at most once, and each reader that is answered sees every document
@@ -30,6 +30,7 @@ func TestKilledUnderLoad(t *testing.T) {
 	ctx, stop := context.WithTimeout(t.Context(), killTime)
 	defer stop()
 	n, l, moves := c.load(t, ctx)
+	node := c.mongoose(t)
 	victims := append(append([]*testkit.Server{c.config}, c.shards...), c.routers...)
 	kills := 0
 	for ; ctx.Err() == nil; kills++ {
@@ -37,6 +38,7 @@ func TestKilledUnderLoad(t *testing.T) {
 		restart(victims[kills%len(victims)])
 	}
 	c.judge(t, n, l, kills, moves)
+	node.check(t)
 }
 
 // load has clients write and read, and chunks move, until ctx ends. Writes may fail.
@@ -51,7 +53,7 @@ func (c *cluster) load(t *testing.T, ctx context.Context) (n *counters, l *lives
 	return n, l, c.moveAll(t, ctx, n)
 }
 
-// moveAll moves chunks of app.c and app.l all the time, until ctx ends, beside the clients of
+// moveAll moves chunks of app.c, app.l and app.m all the time, until ctx ends, beside the clients of
 // n, and returns how many.
 func (c *cluster) moveAll(t *testing.T, ctx context.Context, n *counters) *atomic.Int64 {
 	moves := new(atomic.Int64)
@@ -83,7 +85,7 @@ func (c *cluster) judge(t *testing.T, n *counters, l *lives, kills int, moves *a
 
 // moveAny moves a chunk to another shard, if the parts that it takes are there.
 func (c *cluster) moveAny(t *testing.T, client *mongo.Client) bool {
-	ns := []string{"app.c", "app.l"}[rand.IntN(2)]
+	ns := []string{"app.c", "app.l", "app.m"}[rand.IntN(3)]
 	var of struct{ UUID bson.Binary }
 	var k chunk
 	config := client.Database("config")
