@@ -215,7 +215,7 @@ func (s *Shard) raiseLow(ctx context.Context, fence bson.Doc, f step.Fence) erro
 	if err != nil {
 		return err
 	}
-	if err := s.make(ctx, operations); err != nil {
+	if _, err := s.collection(ctx, operations); err != nil {
 		return err
 	}
 	return s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {

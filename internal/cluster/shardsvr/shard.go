@@ -276,12 +276,10 @@ func (s *Shard) collection(ctx context.Context, ns schema.Namespace) (*catalog.C
 // put replaces or inserts a document by its _id, in the unit u, or in one of its own if u
 // is nil.
 func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, doc bson.Doc) error {
-	if err := s.make(ctx, ns); err != nil {
 	c, err := s.collection(ctx, ns)
 	if err != nil {
 		return err
 	}
-	c := s.cat.Lookup(ns)
 	put := func(u *catalog.Unit) error {
 		key, old, err := u.LockID(ctx, c, doc.Lookup("_id"))
 		switch {
@@ -296,18 +294,6 @@ func (s *Shard) put(ctx context.Context, u *catalog.Unit, ns schema.Namespace, d
 		return put(u)
 	}
 	return s.cat.Run(ctx, storage.Journaled, put)
-}
-
-// make creates a collection unless it exists.
-func (s *Shard) make(ctx context.Context, ns schema.Namespace) error {
-	if s.cat.Lookup(ns) != nil {
-		return nil
-	}
-	_, err := s.cat.Create(ctx, ns, nil)
-	if mongoerr.Is(err, mongoerr.NamespaceExists) {
-		return nil
-	}
-	return err
 }
 
 // remove removes the document with an _id, if it exists.
