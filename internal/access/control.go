@@ -36,7 +36,7 @@ func (c *Control) MayRun(ctx context.Context, op *command.Op) error {
 		list, known = clusterNeeds(auth.Internal), true // the parts of a cluster ask each other
 	}
 	if p == nil {
-		first, err := c.Accounts.MakesFirst(ctx, op)
+		first, err := c.Accounts.Bootstraps(ctx, op)
 		if first || err != nil {
 			return err
 		}

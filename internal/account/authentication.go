@@ -152,6 +152,9 @@ func (s *Store) User(ctx context.Context, name auth.UserName) (*auth.User, error
 
 // document is what is kept of a user, or told by the source; nil if there is none.
 func (s *Store) document(ctx context.Context, name auth.UserName) (bson.Doc, error) {
+	if name.DB == "" {
+		return nil, nil
+	}
 	if s.source != nil {
 		return s.source.User(ctx, name)
 	}
@@ -211,15 +214,20 @@ func (s *Store) Hello(ctx context.Context, op *command.Op, name *auth.UserName) 
 // where the step fails the answer is nil, and the client begins again with
 // saslStart.
 func (s *Store) speculate(ctx context.Context, op *command.Op, start bson.Doc) (answer bson.Doc) {
-	if first, _ := start.First(); first != "saslStart" {
+	var b bson.Builder
+	fields, begin, db := saslStartFields, s.startAuthentication, "admin"
+	switch first, _ := start.First(); first {
+	case "saslStart":
+	case "authenticate":
+		fields, begin, db = authenticateFields, s.authenticateHolder, auth.External
+	default:
 		return nil
 	}
-	a, err := command.ParseDoc(saslStartFields, start)
+	a, err := command.ParseDoc(fields, start)
 	if err != nil {
 		return nil
 	}
-	var b bson.Builder
-	if err := s.startAuthentication(ctx, op, &a, "admin", true, &b); err != nil {
+	if err := begin(ctx, op, &a, db, true, &b); err != nil {
 		return nil
 	}
 	return b.Finish()

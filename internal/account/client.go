@@ -31,10 +31,16 @@ func (s *Store) Current(ctx context.Context, c *command.Client) (*auth.Principal
 	return fresh, nil
 }
 
-// MakesFirst is the localhost exception: as long as there are no users, a
-// client on this machine may create the first user or role of admin.
-func (s *Store) MakesFirst(ctx context.Context, op *command.Op) (bool, error) {
-	if op.Command.Name != "createUser" && op.Command.Name != "createRole" {
+// bootstraps are the commands on admin with which a server is set up before it has users.
+var bootstraps = map[string]bool{
+	"createUser": true, "createRole": true, "replSetInitiate": true, "replSetReconfig": true, "replSetGetStatus": true, "addShard": true,
+}
+
+// Bootstraps is the localhost exception: as long as there are no users, a client on this
+// machine may initiate the set, add shards, and create the first user or role of admin.
+// (Manual: "Localhost Exception", "Deploy Replica Set With Keyfile Authentication".)
+func (s *Store) Bootstraps(ctx context.Context, op *command.Op) (bool, error) {
+	if !bootstraps[op.Command.Name] {
 		return false, nil
 	}
 	if op.DB != "admin" || !fromThisMachine(op.Client) || !s.localhostBypass.Load() {

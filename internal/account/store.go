@@ -33,18 +33,22 @@ type Options struct {
 	Source  Source           // where a server without data has its users from; nil for nowhere
 	// Key is what the members of a cluster share; "" for none. Who knows it may log in
 	// as one of them.
-	Key    string
-	Log    *slog.Logger
-	Params *command.Params
+	Key string
+	// ByCertificate says that members may log in with their certificates.
+	ByCertificate bool
+	Log           *slog.Logger
+	Params        *command.Params
 }
 
 // Store holds the users and roles of a server. Make one with New.
 type Store struct {
-	catalog  *catalog.Catalog
-	source   Source
-	member   *auth.User // as which members of the cluster log in; nil for nobody
-	log      *slog.Logger
-	failures auth.Failures
+	catalog *catalog.Catalog
+	source  Source
+	member  *auth.User // as which members of the cluster log in; nil for nobody
+	// byCertificate says that they may with a certificate.
+	byCertificate bool
+	log           *slog.Logger
+	failures      auth.Failures
 
 	// scramSHA1 and scramSHA256 are how often passwords are hashed.
 	scramSHA1, scramSHA256 *command.IntParam
@@ -66,7 +70,7 @@ func New(o Options) *Store {
 		scramSHA1:       p.Int(command.IntSpec{Name: "scramIterationCount", Default: 10_000, Min: 5_000, HasMin: true}),
 		scramSHA256:     p.Int(command.IntSpec{Name: "scramSHA256IterationCount", Default: 15_000, Min: 5_000, HasMin: true}),
 	}
-	if o.Key != "" {
+	if s.byCertificate = o.ByCertificate; o.Key != "" || o.ByCertificate {
 		s.member = auth.Member(o.Key)
 	}
 	return s

@@ -24,6 +24,8 @@ import (
 const (
 	ScramSHA1   = "SCRAM-SHA-1"
 	ScramSHA256 = "SCRAM-SHA-256"
+	// X509 is that of who shows a certificate (command authenticate), without any password.
+	X509 = "MONGODB-X509"
 )
 
 // mechanism is one of them. (RFC 5802, RFC 7677; SHA-1 takes MongoDB's digest
@@ -164,6 +166,12 @@ func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name 
 	}
 	c.scram = server.NewConversation()
 	return c, nil
+}
+
+// Proved is an authentication of which the proof came before: a certificate with the name of
+// the user.
+func Proved(mechanism, name string) *Conversation {
+	return &Conversation{Mechanism: mechanism, Name: name, proven: true}
 }
 
 // Proven says that the client has proven to be the user; what follows says nothing.

@@ -14,8 +14,8 @@ type Login struct {
 	User, Password string
 	// Source is the user's database; "" for admin.
 	Source string
-	// Mechanism is auth.ScramSHA256 or auth.ScramSHA1; "" for the strongest that the
-	// user has.
+	// Mechanism is auth.ScramSHA256 or auth.ScramSHA1, "" for the strongest that the user
+	// has, or auth.X509: then the certificate says who it is.
 	Mechanism string
 }
 
@@ -28,6 +28,9 @@ func Member(key string) *Login {
 	return &Login{User: auth.MemberName.User, Source: auth.MemberName.DB, Password: key, Mechanism: auth.ScramSHA256}
 }
 
+// ByCertificate is the login of a member that shows its certificate.
+var ByCertificate = &Login{Mechanism: auth.X509}
+
 func (l *Login) source() string { return cmp.Or(l.Source, "admin") }
 
 // maxLoginSteps bounds the steps of a login: no correct server needs more.
@@ -37,6 +40,10 @@ const maxLoginSteps = 4
 // Errors: 18.
 func (c *Conn) login(ctx context.Context, l *Login) error {
 	name := cmp.Or(l.Mechanism, c.strongest())
+	if name == auth.X509 {
+		_, err := c.Run(ctx, auth.External, new(bson.Builder).Int32("authenticate", 1).String("mechanism", name).Finish())
+		return err
+	}
 	prover, err := auth.NewProver(name, auth.Password{User: l.User, Text: l.Password})
 	if err != nil {
 		return err

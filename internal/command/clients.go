@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/certificate"
 )
 
 // UnixSocket is the Remote of a client on a unix socket, which has no address.
@@ -28,6 +29,10 @@ type Client struct {
 	// Protocol is the protocol that it speaks, as logs and profile show it; "" for
 	// op_msg.
 	Protocol string
+	// Encrypted says that it speaks TLS, and Holder who holds the certificate that it has
+	// shown.
+	Encrypted bool
+	Holder    certificate.Holder
 	// Internal says that the client is the server itself and may do everything.
 	Internal bool
 

@@ -149,6 +149,7 @@ func (l *loader) together() {
 		o.Net.Compressors = nil
 	}
 	l.cosmosKey()
+	l.tls()
 	l.memberKey()
 	l.replication()
 	l.role()

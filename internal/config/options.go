@@ -37,6 +37,7 @@ type Net struct {
 	UnixSocketDir  string
 	UnixSocketMode int // permissions of the socket's file
 	ListenBacklog  int // 0: the system's
+	TLS            TLS
 }
 
 // Security says what clients may do.
@@ -46,6 +47,9 @@ type Security struct {
 	// KeyFile has the Key by which members of a replica set know each other; "" for none.
 	KeyFile string
 	Key     string
+	// ClusterAuth is how servers of a set or cluster know each other: AuthKeyFile, AuthX509,
+	// or a step between them.
+	ClusterAuth string
 }
 
 // Replication says of which replica set the server is a member.

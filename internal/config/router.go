@@ -41,7 +41,7 @@ func (l *loader) router() {
 	if l.options.Sharding.ConfigDB == "" {
 		l.fail("sharding.configDB", "a router needs --configdb set/host:port,host:port")
 	}
-	if o := l.options.Security; o.Authorization && o.KeyFile == "" {
+	if o := l.options.Security; o.Authorization && o.KeyFile == "" && o.ClusterAuth != AuthX509 {
 		// The other servers of the cluster would not know it from anybody.
 		l.fail("security.authorization", "a router needs --keyFile, which turns access control on")
 	}

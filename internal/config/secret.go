@@ -62,7 +62,16 @@ func (l *loader) cosmosKey() {
 // and no other user may read the file. A key file turns on access control for clients, too.
 func (l *loader) memberKey() {
 	o := &l.options.Security
+	if o.ClusterAuth == AuthX509 {
+		o.Authorization = true
+	}
+	if o.KeyFile == "" && o.ClusterAuth == AuthX509 {
+		return
+	}
 	if o.KeyFile == "" {
+		if o.ClusterAuth != AuthKeyFile {
+			l.fail("security.clusterAuthMode", "%s needs security.keyFile", o.ClusterAuth)
+		}
 		if o.Authorization && l.options.Replication.Set != "" {
 			// Otherwise clients would have to authenticate, and processes that claim to be
 			// members would not.

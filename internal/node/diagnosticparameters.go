@@ -1,6 +1,7 @@
 package node
 
 import (
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -33,7 +34,7 @@ var planParameters = []struct {
 func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("featureCompatibilityVersion", false, n.featureVersionParameter)
 	p.Fixed("authenticationMechanisms", true, func() bson.Value {
-		return bson.Array(bson.String("SCRAM-SHA-1"), bson.String("SCRAM-SHA-256"))
+		return bson.Array(bson.String(auth.X509), bson.String(auth.ScramSHA1), bson.String(auth.ScramSHA256))
 	})
 	process.RegisterTestCommands(n.Dispatcher)
 	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })

@@ -42,7 +42,9 @@ func (n *Node) forward(ctx context.Context, op *command.Op) error {
 	if primary == nil || primary.Raft == st.ID {
 		return repl.ErrNotPrimary
 	}
-	conn, err := client.Connect(ctx, client.Options{Address: primary.Host, AppName: "mayfly"})
+	to := n.ToPrimary
+	to.Address = primary.Host
+	conn, err := client.Connect(ctx, to)
 	if err != nil {
 		return mongoerr.New(mongoerr.HostUnreachable, "the primary %s: %v", primary.Host, err)
 	}

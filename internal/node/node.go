@@ -7,6 +7,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/access"
 	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/process"
@@ -25,6 +26,10 @@ type Node struct {
 	JavaScript *javascript.Engine
 	// Key is what the members of the set or the cluster share; "" for none.
 	Key string
+	// ToPrimary are the options of connections to the primary of the set; Address is not used.
+	ToPrimary client.Options
+	// ByCertificate says that members may log in with their certificates.
+	ByCertificate bool
 	// Process is the process around the node.
 	Process process.Process
 	// ConfigServer says that the node is one of the config servers of a cluster.
@@ -51,7 +56,7 @@ type Node struct {
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
-	n.accounts = account.New(account.Options{Catalog: n.Catalog, Key: n.Key, Log: n.Log, Params: n.Params})
+	n.accounts = account.New(account.Options{Catalog: n.Catalog, Key: n.Key, ByCertificate: n.ByCertificate, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
 	n.Process.Kind, n.Process.JavaScriptEngine = process.Mongod, n.javascriptEngine()
 	n.Process.RegisterStatus(n.Dispatcher.Status)
@@ -82,7 +87,7 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
 		process.Hello(n.runHello), process.IsMaster(n.runHello), n.getDiagnosticData(), n.logApplicationMessage(),
 		n.lockInfo(), n.top(), n.dbHash(), n.Process.CurrentOp(), n.Process.KillOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
-		n.setFeatureCompatibilityVersion(), n.rotateCertificates(),
+		n.setFeatureCompatibilityVersion(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),
 		n.autoCompact(), n.setIndexCommitQuorum(), n.setUserWriteBlockMode(), n.compactStructuredEncryptionData(),
 	)

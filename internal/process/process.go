@@ -47,6 +47,8 @@ type Process struct {
 	// Connections and Traffic count since start.
 	Connections func() Connections
 	Traffic     func() Traffic
+	// TLS is what the process has of TLS; nil for none.
+	TLS TLS
 	// Compressors are the names that the server offers, in its order.
 	Compressors []string
 	// Flush makes all writes durable.
@@ -78,6 +80,8 @@ type ServerLog interface {
 type Connections struct {
 	Current, Available, Active, Awaiting int64
 	Created, Rejected                    int64
+	// TLS are those since start that spoke TLS 1.0, 1.1, 1.2 and 1.3.
+	TLS [4]int64
 }
 
 // Traffic counts network traffic.
@@ -116,6 +120,6 @@ func (p *Process) Commands() []*command.Command {
 		p.ping(), p.buildInfo(), p.hostInfo(), p.whatsMyURI(), p.connectionStatus(), p.serverStatus(), p.getCmdLineOpts(), p.getLog(),
 		p.logRotate(), p.listCommands(), p.features(), p.getParameter(), p.setParameter(),
 		p.startSession(), p.endSessions(), p.refreshSessions(), p.killSessions(), p.killAllSessions(), p.killAllSessionsByPattern(),
-		p.getMore(), p.killCursors(), p.shutdown(),
+		p.getMore(), p.killCursors(), p.shutdown(), p.rotateCertificates(),
 	}
 }

@@ -50,6 +50,8 @@ func (p *Process) WriteStatus(ctx context.Context, op *command.Op, b *bson.Build
 func (p *Process) RegisterStatus(s *command.Status) {
 	s.Document("connections", p.appendConnections)
 	s.Document("network", p.appendNetwork)
+	s.Document("security", p.appendSecurity)
+	s.Document("transportSecurity", p.appendTransportSecurity)
 	s.Document("mem", appendMemory)
 	s.Document("extra_info", appendExtraInfo)
 }
@@ -62,6 +64,18 @@ func (p *Process) appendConnections(b *bson.Builder) {
 	b.Int("current", c.Current).Int("available", c.Available).Int("totalCreated", c.Created).Int("rejected", c.Rejected).
 		Int("active", c.Active).Int("threaded", c.Current).Int("exhaustIsMaster", 0).Int("exhaustHello", c.Awaiting).
 		Int("awaitingTopologyChanges", c.Awaiting)
+}
+
+// appendTransportSecurity writes how many connections spoke each version of TLS.
+func (p *Process) appendTransportSecurity(b *bson.Builder) {
+	var c Connections
+	if p.Connections != nil {
+		c = p.Connections()
+	}
+	for i, name := range [...]string{"1.0", "1.1", "1.2", "1.3"} {
+		b.Int64(name, c.TLS[i])
+	}
+	b.Int64("unknown", 0)
 }
 
 func (p *Process) appendNetwork(b *bson.Builder) {

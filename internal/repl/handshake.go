@@ -36,7 +36,14 @@ type loggedCredentials struct {
 
 // ClientHandshake implements TransportCredentials.
 func (l loggedCredentials) ClientHandshake(ctx context.Context, host string, conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	c, info, err := l.TransportCredentials.ClientHandshake(ctx, host, conn)
+	var err error
+	if l.n.opts.Encrypt != nil {
+		conn, err = l.n.opts.Encrypt(ctx, host, conn)
+	}
+	c, info := conn, credentials.AuthInfo(nil)
+	if err == nil {
+		c, info, err = l.TransportCredentials.ClientHandshake(ctx, host, conn)
+	}
 	if err != nil && ctx.Err() == nil {
 		l.n.denied(host, err)
 	}

@@ -14,6 +14,7 @@ import (
 
 	"go.etcd.io/raft/v3/raftpb"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
@@ -30,7 +31,10 @@ const (
 	maxLinkBytes  = 256 << 20
 	// linkBackoff is how long a link waits after a failure.
 	linkBackoff = 100 * time.Millisecond
-	keepalives  = 5 * time.Second
+	// maxDialPause bounds the pause between two attempts to connect to a member that is not
+	// there, or lets this one not in: it may come back at any time.
+	maxDialPause = 3 * time.Second
+	keepalives   = 5 * time.Second
 	// peerWindow is how many bytes of a stream may be in flight. Where it is not set,
 	// gRPC measures the best size by pings while it reads: one more exchange for each.
 	peerWindow = 16 << 20
@@ -53,6 +57,9 @@ type NetworkOptions struct {
 	Host string
 	// Dial connects to a host:port; nil: over TCP.
 	Dial func(ctx context.Context, host string) (net.Conn, error)
+	// Encrypt encrypts a connection to a host:port that was just opened; nil: it stays as it
+	// is. What others open was encrypted, if at all, before Serve got it.
+	Encrypt func(ctx context.Context, host string, conn net.Conn) (net.Conn, error)
 	// Credentials are how members authenticate each other; nil: they do not, and accept
 	// any peer that knows the ids of set and member.
 	Credentials credentials.TransportCredentials
@@ -328,6 +335,7 @@ func (n *Network) link(host string) *link {
 // dial opens a connection to a host.
 func (n *Network) dial(host string) (*grpc.ClientConn, error) {
 	return grpc.NewClient("passthrough:///"+host,
+		grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.Config{BaseDelay: linkBackoff, Multiplier: 2, Jitter: 0.2, MaxDelay: maxDialPause}, MinConnectTimeout: handshakeTimeout}),
 		grpc.WithTransportCredentials(n.credentials),
 		grpc.WithContextDialer(func(ctx context.Context, host string) (net.Conn, error) {
 			c, err := n.opts.Dial(ctx, host)

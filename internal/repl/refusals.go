@@ -90,6 +90,12 @@ type accepted struct {
 	n *Network
 }
 
+// ByMember implements Certified.
+func (c *accepted) ByMember() bool {
+	on, ok := c.Conn.(Certified)
+	return ok && on.ByMember()
+}
+
 // Close is net.Conn's.
 func (c *accepted) Close() error {
 	if _, silent := c.n.silent.LoadAndDelete(c.RemoteAddr().String()); silent && c.n.ctx.Err() == nil {

@@ -34,7 +34,7 @@ type library struct{ a *aggregation }
 // Stored implements javascript.Library: it reads them from the primary shard.
 func (l library) Stored(ctx context.Context) (docs []bson.Doc, err error) {
 	a := l.a
-	err = a.r.byRoute(ctx, a.db+"."+storedFunctions, func(rt *route) error {
+	err = a.r.byRoute(ctx, a.op, a.db+"."+storedFunctions, func(rt *route) error {
 		docs = nil
 		if rt.primary == "" {
 			return nil

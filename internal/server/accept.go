@@ -92,6 +92,9 @@ func (s *Server) leave(l *link) {
 // detects the protocol and serves it.
 func (s *Server) serveLink(l *link) {
 	in, err := hear(l)
+	if err == nil {
+		in, err = s.secure(l, in)
+	}
 	if err == nil && s.peers != nil {
 		if spoken := speaks(in.first); spoken == spokenHTTP2 || spoken == spokenKey {
 			s.peers.take(in)
@@ -100,7 +103,7 @@ func (s *Server) serveLink(l *link) {
 	}
 	defer l.Close()
 	if err != nil {
-		return // it disconnected without sending anything
+		return // it disconnected without sending anything, or was refused
 	}
 	switch speaks(in.first) {
 	case spokenHTTP:

@@ -39,7 +39,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Key: s.Options.Security.Key, Process: s.dataProcess(cat),
+		Key: s.Options.Security.Key, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -101,12 +101,12 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 
 // process returns the Process for the commands about it.
 func (s *Server) process() process.Process {
-	return process.Process{
+	p := process.Process{
 		StartTime: s.started,
 		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log,
 		Connections: func() process.Connections {
 			st := s.Stats()
-			return process.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected}
+			return process.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected, TLS: st.TLS}
 		},
 		Traffic: func() process.Traffic {
 			st := s.Stats()
@@ -114,6 +114,10 @@ func (s *Server) process() process.Process {
 		},
 		Compressors: s.Options.Net.Compressors, Shutdown: s.shutDown, LocalhostOnly: !s.Options.Security.Authorization,
 	}
+	if s.certificates != nil {
+		p.TLS = s.certificates
+	}
+	return p
 }
 
 // dataProcess is process for a server with data.

@@ -23,7 +23,8 @@ func (s *Server) configServer(d *data, x *exec.Executor, dispatcher *command.Dis
 	}
 	m := d.member
 	sets := &told{member: m}
-	sets.Options = client.Options{AppName: "config server", Login: client.Member(s.Options.Security.Key), Log: s.log.Logger("SHARDING")}
+	sets.Options = s.toOthers()
+	sets.Options.AppName, sets.Options.Log = "config server", s.log.Logger("SHARDING")
 	limit := dispatcher.Params.Int(command.IntSpec{Name: "reshardingCriticalSectionTimeoutMillis", Default: configsvr.DefaultCriticalSection.Milliseconds(), HasMin: true})
 	throttle := dispatcher.Params.Int(command.IntSpec{Name: "balancerMigrationsThrottlingMs", Default: configsvr.DefaultThrottle.Milliseconds(), HasMin: true})
 	cs := configsvr.New(configsvr.Options{

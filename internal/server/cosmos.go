@@ -99,7 +99,7 @@ func (e *cosmosEndpoint) start(ctx context.Context) error {
 		if dir == "" {
 			dir = filepath.Join(e.s.Options.Storage.DBPath, cosmosDirectory)
 		}
-		cert, err := certificate(dir)
+		cert, err := endpointCertificate(dir)
 		if err != nil {
 			return err
 		}
@@ -187,9 +187,9 @@ func (e *cosmosEndpoint) stop(ctx context.Context) error {
 	return nil
 }
 
-// certificate reads the endpoint's certificate, and creates one if there is none or it
+// endpointCertificate reads the endpoint's certificate, and creates one if there is none or it
 // has expired.
-func certificate(dir string) (tls.Certificate, error) {
+func endpointCertificate(dir string) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	if c, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil && time.Now().Before(c.Leaf.NotAfter) {
 		return c, nil

@@ -50,7 +50,7 @@ func startEndpoint(t *testing.T, o *config.Options, h http.Handler, encrypted bo
 	e := &cosmosEndpoint{s: s, o: config.Cosmos{BindIP: []string{"127.0.0.1"}}}
 	var conf *tls.Config
 	if encrypted {
-		cert, err := certificate(t.TempDir())
+		cert, err := endpointCertificate(t.TempDir())
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -36,6 +36,8 @@ const (
 	logPIDFile              = 23329
 	logCreatedDirectory     = 20520
 	logReplsetWithoutOption = 20547
+	logCertificateEnds      = 23222
+	logTLSVersion           = 23218
 	// Ids that mongod does not have.
 	logAdmin         = 9100001
 	logInvariant     = 9100002

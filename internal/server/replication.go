@@ -95,9 +95,7 @@ func (s *Server) openStandalone(d *data, o catalog.Options) error {
 func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	r := s.Options.Replication
 	network := repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")}
-	if key := s.Options.Security.Key; key != "" {
-		network.Credentials = repl.KeyCredentials([]byte(key))
-	}
+	s.peerNetwork(&network)
 	d.member, err = repl.OpenMember(repl.MemberOptions{
 		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: s.openEngine, Catalog: o,
 		Network: network,

@@ -26,9 +26,11 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	if s.Options.Security.JavaScript {
 		engine = node.NewJavaScript(s.log.Logger("COMMAND"), s.memoryLimit(), s.memory)
 	}
+	others := s.toOthers()
+	others.Log = s.log.Logger("SHARDING")
 	r := router.New(router.Options{
 		JavaScript: engine,
-		ConfigDB:   at, Key: key, AccessControl: s.Options.Security.Authorization, Client: client.Options{Login: client.Member(key), Log: s.log.Logger("SHARDING")}, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+		ConfigDB:   at, Key: key, ByCertificate: s.byCertificate(), AccessControl: s.Options.Security.Authorization, Client: others, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
 	})
 	r.Register(d.Registry)
 	part := s.cosmosPart(nil, nil, d)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mayflydb/mayfly/internal/certificate"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/memory"
@@ -98,7 +99,9 @@ type Server struct {
 	ask      sync.Once
 	ready    chan struct{}
 	port     int
-	peers    *handoff // takes connections of other members; nil on a standalone
+	// certificates are those for TLS; nil for none.
+	certificates *certificate.Store
+	peers        *handoff // takes connections of other members; nil on a standalone
 
 	accepting sync.WaitGroup // the goroutines of listeners, and watch
 	serving   sync.WaitGroup // the goroutines of connections
@@ -148,6 +151,9 @@ func (s *Server) Port() int { return s.port }
 // *ListenError, ErrStuck, or what a part failed with.
 func (s *Server) Run(ctx context.Context) (err error) {
 	defer s.end()
+	if err := s.openCertificates(); err != nil {
+		return err
+	}
 	listeners, port, err := listen(ctx, s.Options.Net, s.network.With("ctx", "initandlisten"))
 	if err != nil {
 		return err
@@ -198,7 +204,7 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 		log.Info("Listening on", "id", logListening, "address", l.Addr().String())
 		s.accepting.Go(func() { s.accept(l, log, "", func(l *link) { go s.serveLink(l) }) })
 	}
-	log.Info("Waiting for connections", "id", logWaiting, "port", s.port, "ssl", "off")
+	log.Info("Waiting for connections", "id", logWaiting, "port", s.port, "ssl", map[bool]string{false: "off", true: "on"}[s.certificates.Accepts()])
 	s.state.Store(stateServing)
 	close(s.ready)
 	select {

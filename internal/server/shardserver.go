@@ -1,7 +1,6 @@
 package server
 
 import (
-	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/shardsvr"
 	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/node"
@@ -14,7 +13,7 @@ func (s *Server) shardServer(n *node.Node) ([]Component, error) {
 	if s.Options.Sharding.Role == "" {
 		return nil, nil
 	}
-	shard := shardsvr.New(n, client.Member(s.Options.Security.Key), s.log.Logger("SHARDING"))
+	shard := shardsvr.New(n, s.toOthers(), s.log.Logger("SHARDING"))
 	shard.Register(n.Dispatcher.Registry)
 	n.Dispatcher.Background = append(n.Dispatcher.Background, shard.Reshardings)
 	endpoint, err := cosmos.NewShard(s.cosmosPart(n.Catalog, n.Exec, n.Dispatcher), cosmos.Shard{Guard: n.Guard, Held: n.Held, AskConfig: shard.AskConfig})

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/binary"
 	"errors"
 	"io"
 	"net"
@@ -57,6 +58,34 @@ func speaks(first []byte) spoken {
 type heard struct {
 	net.Conn
 	first []byte
+}
+
+// The first bytes of TLS: the type of the record, and 3, 1 to 3 for its version (RFC 8446,
+// section 5.1). A message of MongoDB's protocol may be as long as these bytes say, but has an
+// operation code at an offset where a handshake has bytes chosen at random.
+const (
+	tlsHandshake   = 22
+	tlsMajor       = 3
+	tlsNewestMinor = 3
+	headerBytes    = 16
+	codeAt         = 12
+	highestCode    = 1 << 12
+)
+
+// isTLS reports whether a connection begins with the handshake of TLS. It waits for more of it
+// where its first bytes allow that. Errors: those of the connection.
+func (h *heard) isTLS() (bool, error) {
+	if len(h.first) < firstBytes || h.first[0] != tlsHandshake || h.first[1] != tlsMajor || h.first[2] == 0 || h.first[2] > tlsNewestMinor {
+		return false, nil
+	}
+	more := make([]byte, headerBytes)
+	n := copy(more, h.first)
+	got, err := io.ReadFull(h.Conn, more[n:])
+	h.first = more[:n+got]
+	if err != nil {
+		return false, err
+	}
+	return binary.LittleEndian.Uint32(more[codeAt:]) >= highestCode, nil
 }
 
 // hear waits for the first bytes of a connection. It returns an error if there are

@@ -10,6 +10,7 @@ import (
 type stats struct {
 	bytesIn, bytesOut, requests atomic.Int64
 	created, rejected           atomic.Int64
+	tls                         [4]atomic.Int64 // connections with TLS 1.0, 1.1, 1.2, 1.3
 	latency                     prometheus.Histogram
 }
 
@@ -33,7 +34,8 @@ type Stats struct {
 	Rejected  int64 // connections rejected since start, beyond the limit
 	BytesIn   int64 // read from clients since start
 	BytesOut  int64
-	Requests  int64 // since start
+	Requests  int64    // since start
+	TLS       [4]int64 // connections since start with TLS 1.0, 1.1, 1.2, 1.3
 }
 
 // Stats reads the counters.
@@ -41,6 +43,9 @@ func (s *Server) Stats() Stats {
 	st := Stats{
 		Created: s.stats.created.Load(), Rejected: s.stats.rejected.Load(),
 		BytesIn: s.stats.bytesIn.Load(), BytesOut: s.stats.bytesOut.Load(), Requests: s.stats.requests.Load(),
+	}
+	for i := range st.TLS {
+		st.TLS[i] = s.stats.tls[i].Load()
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()

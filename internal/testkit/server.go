@@ -3,6 +3,7 @@ package testkit
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -29,6 +30,8 @@ type Server struct {
 	Dir  string // its --dbpath; "" for a router
 	Port int
 	Args []string // further arguments
+	// TLS is how clients connect; nil: without.
+	TLS *tls.Config
 
 	tb  testing.TB
 	cmd *exec.Cmd
@@ -111,6 +114,19 @@ func StartRouter(tb testing.TB, configdb string, args ...string) *Server {
 	return startServer(tb, &Server{Port: FreePort(tb), Args: append([]string{"--configdb", configdb}, args...), tb: tb})
 }
 
+// StartTLS is Start of a server to which clients connect with TLS: configdb "" makes one with
+// data, others a router.
+func StartTLS(tb testing.TB, conf *tls.Config, configdb string, args ...string) *Server {
+	tb.Helper()
+	s := &Server{Port: FreePort(tb), Args: args, TLS: conf, tb: tb}
+	if configdb == "" {
+		s.Dir = tb.TempDir()
+	} else {
+		s.Args = append([]string{"--configdb", configdb}, args...)
+	}
+	return startServer(tb, s)
+}
+
 func startServer(tb testing.TB, s *Server) *Server {
 	tb.Helper()
 	tb.Cleanup(func() { // after the clients have said goodbye
@@ -180,6 +196,9 @@ func (s *Server) Direct() *mongo.Client {
 
 func (s *Server) connect(o *options.ClientOptions) *mongo.Client {
 	s.tb.Helper()
+	if s.TLS != nil {
+		o.SetTLSConfig(s.TLS)
+	}
 	return Connect(s.tb, o.ApplyURI(s.URI()).SetServerSelectionTimeout(startTimeout))
 }
 

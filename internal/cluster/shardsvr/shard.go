@@ -27,8 +27,8 @@ type Shard struct {
 	cat  *catalog.Catalog
 	exec *exec.Executor
 	log  *slog.Logger
-	// login is how it logs in at other shards; nil if these want none.
-	login *client.Login
+	// others are how it connects to other shards and the config servers.
+	others client.Options
 
 	names nameLocks
 	clock client.Clock
@@ -45,10 +45,10 @@ type Shard struct {
 	coordinations coordinations
 }
 
-// New returns the Shard of a node, which logs in at other shards as login, nil for not at
-// all. From then on the node checks statements against what the shard owns.
-func New(n *node.Node, login *client.Login, log *slog.Logger) *Shard {
-	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, login: login, log: log, kick: make(chan struct{}, 1)}
+// New returns the Shard of a node, which connects to other servers of the cluster with the
+// options others. From then on the node checks statements against what the shard owns.
+func New(n *node.Node, others client.Options, log *slog.Logger) *Shard {
+	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, others: others, log: log, kick: make(chan struct{}, 1)}
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
 	s.work.hosts, s.work.asking = map[string]string{}, map[transactionID]bool{}
 	n.Dispatcher.Status.Document("twoPhaseCommitCoordinator", s.appendCoordinations)
@@ -218,7 +218,9 @@ func (s *Shard) set(at string) (*client.Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	set := client.OpenSet(parsed, client.Options{AppName: "mayfly shard", Login: s.login, Log: s.log}, &s.clock)
+	o := s.others
+	o.AppName, o.Log = "mayfly shard", s.log
+	set := client.OpenSet(parsed, o, &s.clock)
 	s.work.sets[at] = set
 	return set, nil
 }

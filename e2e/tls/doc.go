@@ -1,0 +1,3 @@
+// Package tls has the tests of encryption and certificates: real processes, drivers and
+// handshakes.
+package tls
