@@ -588,6 +588,9 @@ func (c *Catalog) takePrepared(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
+	if len(heads) > 0 {
+		c.log.Info("taking the locks of prepared transactions", "count", len(heads))
+	}
 	for s, h := range heads {
 		if err := c.takeOne(ctx, at, s, h); err != nil {
 			return fmt.Errorf("prepared transaction %d of session %x: %w", h.txn, s.ID, err)

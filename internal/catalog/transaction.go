@@ -192,15 +192,16 @@ func (t *Transaction) State() storage.State {
 }
 
 // ReadAt has the transaction, which has done nothing yet, read an earlier state of the store, of
-// which the caller keeps a reference. If anything was applied since, the transaction can write
+// which the caller keeps a reference. unchanged reports whether nothing has taken effect
+// between that state and an entry of the log; if anything has, the transaction can write
 // nothing: 112. Errors: those of the disk.
-func (t *Transaction) ReadAt(s storage.State) error {
-	then, err := s.Applied()
+func (t *Transaction) ReadAt(s storage.State, unchanged func(upTo uint64) (bool, error)) error {
+	now, err := t.draft.u.View().Applied()
 	if err != nil {
 		return err
 	}
-	now, err := t.draft.u.View().Applied()
-	if err == nil && then != now {
+	same, err := unchanged(now)
+	if err == nil && !same {
 		t.past = s.Share()
 	}
 	return err

@@ -81,12 +81,13 @@ func (t *Transactions) wait() time.Duration {
 	return time.Duration(t.lockWait.Load()) * time.Millisecond
 }
 
-// TransactionCounts are counts of transactions.
-type TransactionCounts struct{ Open, Active, Started, Committed, Aborted int64 }
+// TransactionCounts are counts of transactions. Prepared is the catalog's: who shows it asks
+// there.
+type TransactionCounts struct{ Open, Active, Prepared, Started, Committed, Aborted int64 }
 
 // Counts returns the counts.
 func (t *Transactions) Counts() TransactionCounts {
-	return TransactionCounts{t.open.Load(), t.active.Load(), t.started.Load(), t.committed.Load(), t.aborted.Load()}
+	return TransactionCounts{Open: t.open.Load(), Active: t.active.Load(), Started: t.started.Load(), Committed: t.committed.Load(), Aborted: t.aborted.Load()}
 }
 
 // AppendStatus writes the counts as serverStatus shows them; prepared is how many are prepared
@@ -208,7 +209,7 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	}
 	expiry := c.Clock.ExpiryTime()
 	if op.State != nil {
-		err, expiry = t.ReadAt(op.State.Snapshot), int64(op.State.Time.Seconds())*1000
+		err, expiry = t.ReadAt(op.State.Snapshot, op.State.Unchanged), int64(op.State.Time.Seconds())*1000
 		op.State.Close()
 		if op.State = nil; err != nil {
 			t.Abort()

@@ -274,6 +274,7 @@ func TestTransactionAtClusterTime(t *testing.T) {
 		t.Errorf("a write in an earlier state: %s", r)
 	}
 	now := s.statement(`- {"find":"c","readConcern":{"level":"snapshot"}}`).Lookup("cursor").Doc().Lookup("atClusterTime").Timestamp()
+	s.run("a", "admin", `{"appendOplogNote":1,"data":{"text":"changes nothing"}}`)
 	if r := s.statement(`1 2 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}],` + concern(now) + `}`); r.Lookup("nModified").Int32() != 1 {
 		t.Errorf("a write in the newest state: %s", r)
 	}

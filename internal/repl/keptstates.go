@@ -74,6 +74,21 @@ func (s *StateAt) Check() error {
 	return nil
 }
 
+// Unchanged reports whether nothing has taken effect between the state and an entry of the
+// log: only noops and the like. Errors: those of the disk.
+func (s *StateAt) Unchanged(upTo uint64) (bool, error) {
+	m := s.kept.m
+	from, err := s.Snapshot.Applied()
+	if err != nil || from >= upTo {
+		return from == upTo, err
+	}
+	if m.replica.State().Base.Index > from {
+		return false, nil // this is no longer known
+	}
+	_, found, err := m.effectIn(from, upTo)
+	return !found, err
+}
+
 // SetHistory sets how long a state is kept after it was taken; 0 keeps none.
 func (k *KeptStates) SetHistory(d time.Duration) {
 	k.history.Store(int64(d))
@@ -242,32 +257,38 @@ func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 
 // next finds the first effect after the state.
 func (s *keptState) next(m *Member) error {
-	e, group := m.catalog.Engine(), m.store.opts.Group
-	it, err := e.NewIter(storage.IdentRaft, entryKey(group, s.at.Index+1), entryKey(group, e.Applied()+1))
+	at, found, err := m.effectIn(s.at.Index, m.catalog.Engine().Applied())
+	if err == nil && found {
+		s.until = at
+	}
+	return err
+}
+
+// effectIn returns the first time of the first effect behind an entry of the log, up to another
+// one.
+func (m *Member) effectIn(after, upTo uint64) (at Timestamp, found bool, err error) {
+	group := m.store.opts.Group
+	it, err := m.catalog.Engine().NewIter(storage.IdentRaft, entryKey(group, after+1), entryKey(group, upTo+1))
 	if err != nil {
-		return err
+		return 0, false, err
 	}
 	defer it.Close()
 	for ok := it.First(); ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {
-			return err
+			return 0, false, err
 		}
 		e, term, timed, err := timed(v)
 		if err != nil {
-			return err
+			return 0, false, err
 		}
 		if !timed || !e.changes(term) {
 			continue
 		}
 		n, err := e.documents()
-		if err != nil {
-			return err
-		}
-		s.until = e.time - Timestamp(max(n, 1)-1)
-		return nil
+		return e.time - Timestamp(max(n, 1)-1), err == nil, err
 	}
-	return it.Err()
+	return 0, false, it.Err()
 }
 
 // expireLocked releases the states whose time is over.

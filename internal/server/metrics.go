@@ -23,7 +23,11 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 	m := &d.Metrics
 	var set []prometheus.Collector
 	if data.member != nil {
-		set = append(set, newGauges(d.Transactions.Counts, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
+		set = append(set, newGauges(func() command.TransactionCounts {
+			counts := d.Transactions.Counts()
+			counts.Prepared = data.catalog.CountPrepared()
+			return counts
+		}, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
 	}
 	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
@@ -52,6 +56,7 @@ var pendingGauges = []gauge[pending.Stats]{
 var transactionGauges = []gauge[command.TransactionCounts]{
 	{"transactions_open", "Transactions that are open.", false, func(c *command.TransactionCounts) float64 { return float64(c.Open) }},
 	{"transactions_active", "Open transactions of which a statement runs.", false, func(c *command.TransactionCounts) float64 { return float64(c.Active) }},
+	{"transactions_prepared", "Transactions over several shards that are prepared here, and not decided.", false, func(c *command.TransactionCounts) float64 { return float64(c.Prepared) }},
 	{"transactions_started_total", "Transactions that were started.", true, func(c *command.TransactionCounts) float64 { return float64(c.Started) }},
 	{"transactions_committed_total", "Transactions that were committed.", true, func(c *command.TransactionCounts) float64 { return float64(c.Committed) }},
 	{"transactions_aborted_total", "Transactions that were aborted.", true, func(c *command.TransactionCounts) float64 { return float64(c.Aborted) }},
