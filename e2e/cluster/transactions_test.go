@@ -300,13 +300,14 @@ func TestKeyMovesDocument(t *testing.T) {
 	c.admin(t, bson.D{{Key: "split", Value: "app.k"}, {Key: "middle", Value: bson.D{{Key: "k", Value: 10}}}})
 	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: bson.MinKey{}}}}, {Key: "toShard", Value: "s0"}})
 	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: 10}}}, {Key: "toShard", Value: "s1"}})
-	coll := c.routers[0].Client().Database("app").Collection("k")
+	client := c.routers[0].Client()
+	coll := client.Database("app").Collection("k")
 	if _, err := coll.InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}, {Key: "k", Value: 1}}, bson.D{{Key: "_id", Value: 2}, {Key: "k", Value: 2}}}); err != nil {
 		t.Fatal(err)
 	}
 	set := func(k int) bson.D { return bson.D{{Key: "$set", Value: bson.D{{Key: "k", Value: k}}}} }
 	within := func(f func(ctx context.Context) error) error {
-		return c.routers[0].Client().UseSession(t.Context(), func(ctx context.Context) error {
+		return client.UseSession(t.Context(), func(ctx context.Context) error {
 			_, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) { return nil, f(ctx) })
 			return err
 		})

@@ -246,10 +246,6 @@ func (tx *transaction) end(as progress) {
 	}
 }
 
-// maxRestarts bounds how often the first statement of a transaction is done again, because
-// its route was stale or a shard does not have the state of the chosen time.
-const maxRestarts = 20
-
 // transact runs a statement of a transaction. An error aborts the transaction, but for one
 // that says that the first statement had a stale route, or a time that is too old: then it is
 // done again. It is Dispatcher.Transact.
@@ -270,11 +266,8 @@ func (r *Router) transact(ctx context.Context, op *command.Op, run command.Handl
 	for try := 1; ; try++ {
 		tx.chooseTime()
 		err = run(ctx, op)
-		again := isStale(err) || tx.chosen && mongoerr.Is(err, mongoerr.SnapshotTooOld, mongoerr.SnapshotUnavailable)
-		if !again || tx.statements > 1 || try == maxRestarts {
-			break
-		}
-		if !tx.restart(ctx) || rest(ctx, min(time.Millisecond<<try, maxStalePause)) != nil {
+		pause := tx.again(err, try)
+		if pause == 0 || !tx.restart(ctx) || rest(ctx, pause) != nil {
 			break
 		}
 	}
@@ -284,6 +277,20 @@ func (r *Router) transact(ctx context.Context, op *command.Op, run command.Handl
 	}
 	tx.appendToken(op.Reply)
 	return nil
+}
+
+// again returns for how long to pause before the first statement of all is done again, after
+// its try with that number: its route was stale, or a shard does not have the state of the
+// chosen time. It is 0 if the error stays.
+func (tx *transaction) again(err error, try int) time.Duration {
+	switch {
+	case tx.statements > 1:
+	case isStale(err) && try < maxStale:
+		return min(time.Millisecond<<try, maxStalePause)
+	case tx.chosen && mongoerr.Is(err, mongoerr.SnapshotTooOld, mongoerr.SnapshotUnavailable) && try < maxSnapshots:
+		return min(time.Duration(try)*100*time.Microsecond, 5*time.Millisecond)
+	}
+	return 0
 }
 
 // checkRead rejects a read preference that is not primary. Errors: 72.
