@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -115,6 +116,20 @@ func TestAccessControl(t *testing.T) {
 	}
 	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$set", Value: bson.D{{Key: "a", Value: 1}}}}); err != nil {
 		t.Error(err)
+	}
+	err := ann.UseSession(t.Context(), func(ctx context.Context) error { // over both shards
+		_, err := mongo.SessionFromContext(ctx).WithTransaction(ctx, func(ctx context.Context) (any, error) {
+			for i := range 8 {
+				if _, err := coll.UpdateOne(ctx, bson.D{{Key: "_id", Value: i}}, bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 1}}}}); err != nil {
+					return nil, err
+				}
+			}
+			return nil, nil
+		})
+		return err
+	})
+	if n, e := coll.CountDocuments(t.Context(), bson.D{{Key: "b", Value: 1}}); err != nil || e != nil || n != 8 {
+		t.Errorf("%d documents after a transaction: %v %v", n, err, e)
 	}
 	refused := func(who string, db *mongo.Database, command bson.D) {
 		t.Helper()
