@@ -80,6 +80,15 @@ func (c *Collection) decodeSharding(v bson.Value, sharded bool) (err error) {
 // inside the collection during the change. It returns the new
 // descriptor. Errors: 26, and those of f.
 func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*Collection) (*schema.Sharding, error)) (*Collection, error) {
+	return c.ChangeSharding(ctx, ns, func(coll *Collection) (*schema.Sharding, bson.Doc, error) {
+		s, err := f(coll)
+		return s, nil, err
+	})
+}
+
+// ChangeSharding is SetSharding where f also returns the command that the log and change
+// streams tell of it, {name: collection, …}; nil for none.
+func (c *Catalog) ChangeSharding(ctx context.Context, ns schema.Namespace, f func(*Collection) (*schema.Sharding, bson.Doc, error)) (*Collection, error) {
 	var changed *Collection
 	err := c.change(ctx, c.named(ns), func(t *change) error {
 		coll, err := t.find(ns)
@@ -89,9 +98,14 @@ func (c *Catalog) SetSharding(ctx context.Context, ns schema.Namespace, f func(*
 		if coll.IsView() {
 			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
 		}
-		s, err := f(coll)
+		s, command, err := f(coll)
 		if changed = coll; err != nil || s == coll.sharding {
 			return err
+		}
+		if command != nil && t.e.ops.on && !coll.IsTimeseries() {
+			p := coll.placeOps()
+			p.key = ""
+			t.e.ops.command(p, command, nil)
 		}
 		changed = coll.with(func(n *Collection) { n.sharding = s })
 		return t.store(changed)

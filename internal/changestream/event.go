@@ -63,6 +63,7 @@ var commands = map[string]command{
 	"drop": {"drop", false}, "renameCollection": {"rename", false}, "dropDatabase": {"dropDatabase", false},
 	"create": {"create", true}, "createIndexes": {"createIndexes", true}, "commitIndexBuild": {"createIndexes", true},
 	"dropIndexes": {"dropIndexes", true}, "collMod": {"modify", true},
+	"shardCollection": {"shardCollection", true}, "refineCollectionShardKey": {"refineCollectionShardKey", true}, "reshardCollection": {"reshardCollection", true},
 }
 
 // Kind returns the operationType of an operation's events; "" if the stream does not tell

@@ -192,19 +192,28 @@ func TestChangeStreamTellsDDLOnce(t *testing.T) {
 	c.do("app", `{delete: "c", deletes: [{q: {_id: 2}, limit: 1}]}`)
 	c.do("app", `{dropIndexes: "c", index: "y"}`)
 	c.do("admin", `{renameCollection: "app.c", to: "app.d"}`)
+	c.do("app", `{createIndexes: "d", indexes: [{key: {y: "hashed", _id: 1}, name: "y_id"}]}`)
+	c.do("admin", `{refineCollectionShardKey: "app.d", key: {y: "hashed", _id: 1}}`)
 	c.do("app", `{insert: "d", documents: [{_id: 5, y: 7}]}`)
 	c.do("app", `{drop: "d"}`)
 	c.do("app", `{insert: "e", documents: [{_id: 6}]}`)
 	c.do("admin", `{movePrimary: "app", to: "s1"}`)
 	c.do("app", `{dropDatabase: 1}`)
 	want := []string{
-		"create", "createIndexes", "createIndexes", "insert { x: 1, _id: 1 }", "insert { x: 2, z: 5, _id: 2 }", "insert { x: 3, _id: 3 }", "insert { x: 4, _id: 4 }",
+		"create", "createIndexes", "shardCollection", "createIndexes", "insert { x: 1, _id: 1 }", "insert { x: 2, z: 5, _id: 2 }", "insert { x: 3, _id: 3 }", "insert { x: 4, _id: 4 }",
 		"update { x: 1, _id: 1 }", "update { x: 2, z: 5, _id: 2 }", "update { x: 3, _id: 3 }", "update { x: 4, _id: 4 }",
-		"delete { y: 2, _id: 2 }", "dropIndexes", "rename", "insert { y: 7, _id: 5 }", "drop", "create", "insert { _id: 6 }", "drop", "dropDatabase", "invalidate",
+		"reshardCollection", "delete { y: 2, _id: 2 }", "dropIndexes", "rename", "createIndexes", "refineCollectionShardKey", "insert { y: 7, _id: 5 }", "drop", "create", "insert { _id: 6 }", "drop", "dropDatabase", "invalidate",
 	}
-	got := strings.Split(said(w.next(len(want))), "\n")
-	slices.Sort(got[3:7])
-	slices.Sort(got[7:11])
+	events := w.next(len(want))
+	for _, d := range events {
+		switch d.Lookup("operationType").Str() {
+		case "shardCollection", "refineCollectionShardKey", "reshardCollection":
+			t.Log(d.Lookup("operationType"), d.Lookup("ns"), d.Lookup("operationDescription"))
+		}
+	}
+	got := strings.Split(said(events), "\n")
+	slices.Sort(got[4:8])
+	slices.Sort(got[8:12])
 	if !slices.Equal(got, want) {
 		t.Errorf("told:\n%s", strings.Join(got, "\n"))
 	}
@@ -214,7 +223,7 @@ func TestChangeStreamTellsDDLOnce(t *testing.T) {
 	got = strings.Split(said(plain.next(11)), "\n")
 	slices.Sort(got[:4])
 	slices.Sort(got[4:8])
-	want = append(append(append([]string(nil), want[3:12]...), "rename"), "invalidate")
+	want = append(append(append([]string(nil), want[4:12]...), want[13]), "rename", "invalidate")
 	if !slices.Equal(got, want) {
 		t.Errorf("told of the collection:\n%s", strings.Join(got, "\n"))
 	}

@@ -44,8 +44,12 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 			return decision{}, err
 		}
 		owners, err := s.owners(&c)
+		if err != nil {
+			return decision{}, err
+		}
+		db, err := s.existing(databaseOf(ns))
 		g := s.generation()
-		b := new(bson.Builder).Strings("shards", owners...).Doc("key", key.Pattern()).OpenDoc("generation").ObjectID("epoch", g.Epoch).Timestamp("timestamp", g.Timestamp).Close()
+		b := new(bson.Builder).Strings("shards", owners...).String("primary", db.Primary).Doc("key", key.Pattern()).Doc("oldKey", c.Key.Pattern()).OpenDoc("generation").ObjectID("epoch", g.Epoch).Timestamp("timestamp", g.Timestamp).Close()
 		args := b.Finish()
 		return decision{args: args, commitment: commitment{writes: []write{s.logged("refineCollectionShardKey.start", ns, args)}}}, err
 	}})

@@ -137,7 +137,7 @@ func (s *Server) decideReshard(ns string, key *shard.Key, op *command.Op) (decis
 	}
 	donors, id := m.Owners(), newUUID()
 	b := new(bson.Builder).Binary("uuid", 4, c.UUID[:]).String("to", databaseOf(ns)+".system.resharding."+c.UUID.String()).Binary("next", 4, id[:]).
-		Doc("key", key.Pattern()).Bool("unique", false).String("primary", db.Primary).Strings("shards", donors...).Strings("others", ids(all)...)
+		Doc("key", key.Pattern()).Doc("oldKey", c.Key.Pattern()).Bool("unique", false).String("primary", db.Primary).Strings("shards", donors...).Strings("others", ids(all)...)
 	shard.Version{ShardGeneration: s.generation()}.Append(b, "version")
 	b.OpenDoc("hosts")
 	for _, sh := range all {

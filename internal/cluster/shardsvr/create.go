@@ -226,19 +226,19 @@ func (r *request) unshard(ctx context.Context) error {
 
 // change updates the sharding of the request's collection. Errors: 26, 118, 361, and those of f.
 func (r *request) change(ctx context.Context, f func(s *schema.Sharding) error) (*catalog.Collection, error) {
-	return r.s.cat.SetSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, error) {
+	return r.s.cat.ChangeSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, bson.Doc, error) {
 		if c.Sharding() == nil {
-			return nil, mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
+			return nil, nil, mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
 		}
 		if r.body.Has("uuid") && !r.isUUID(c) {
-			return nil, mongoerr.New(mongoerr.CollectionUUIDMismatch, "%s is %s", r.ns, c.UUID)
+			return nil, nil, mongoerr.New(mongoerr.CollectionUUIDMismatch, "%s is %s", r.ns, c.UUID)
 		}
 		s := *c.Sharding()
 		s.Hidden = append([]schema.HiddenRange(nil), s.Hidden...)
 		if err := f(&s); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		return &s, nil
+		return &s, r.tellsOf(c, &s), nil
 	})
 }
 
@@ -275,5 +275,27 @@ func (r *request) tell(ctx context.Context, f func(s *schema.Sharding) error) er
 // logMissing is the id of the log line about a collection that should be here.
 const logMissing = 9000041
 
-// version answers {_shardsvrVersion: ns, uuid, version}.
+// tellsOf is the command that change streams tell of what the request changes: {name, …
+// operationDescription}. The request has that in tell, where this shard is the one that tells;
+// nil for none. One that is executed again, and changes nothing, tells nothing.
+func (r *request) tellsOf(c *catalog.Collection, s *schema.Sharding) bson.Doc {
+	v, was := r.body.Lookup("tell"), c.Sharding()
+	if v.Type != bson.TypeDocument || isCopy(c.Namespace) || s.Version == was.Version && s.Version.Major > 0 {
+		return nil
+	}
+	return commandOf(c, v.Doc())
+}
+
+// commandOf is a command of the log on a collection of what a request tells: {name:
+// description}.
+func commandOf(c *catalog.Collection, tell bson.Doc) bson.Doc {
+	name, description := tell.First()
+	b := new(bson.Builder).String(name, c.Namespace.Coll)
+	if description.Type == bson.TypeDocument {
+		b.Fields(description.Doc())
+	}
+	return b.Finish()
+}
+
+// version answers {_shardsvrVersion: ns, uuid, version, tell}.
 func (r *request) version(ctx context.Context) error { return r.tell(ctx, r.toVersion) }

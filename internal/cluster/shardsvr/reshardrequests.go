@@ -125,7 +125,7 @@ func (r *request) reshardReceived(ctx context.Context) error {
 	return nil
 }
 
-// reshardOwn answers {_shardsvrReshardOwn: ns, to, uuid, version}: what was received is shown,
+// reshardOwn answers {_shardsvrReshardOwn: ns, to, uuid, version, tell}: what was received is shown,
 // and takes the place of the collection with the name. Where it is not there any more, the request was
 // executed before. Errors: 48 if something else has the name, 117 if it is not completely
 // received.
@@ -155,6 +155,15 @@ func (r *request) reshardOwn(ctx context.Context) error {
 	})
 	if err != nil {
 		return err
+	}
+	if v := r.body.Lookup("tell"); v.Type == bson.TypeDocument {
+		_, err := r.s.cat.ChangeSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, bson.Doc, error) {
+			s := *c.Sharding()
+			return &s, commandOf(c, v.Doc()), nil
+		})
+		if err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+			return err
+		}
 	}
 	r.s.stop(to)
 	r.s.stop(r.ns)

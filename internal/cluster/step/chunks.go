@@ -17,9 +17,28 @@ func tellVersions(o *Operation, _ Answers) []Request {
 		out = append(out, to(shard, "_shardsvrVersion", o.Namespace, func(b *bson.Builder) {
 			b.Value("uuid", o.collection())
 			b.Value("version", version)
+			if o.Kind == KindShardCollection && !o.Args.Lookup("unsplittable").Truthy() {
+				o.tells(b, shard, "shardCollection", func(b *bson.Builder) { copied(b, o.Args, "unique", "numInitialChunks", "presplitHashedZones") })
+			}
 		}))
 	}
 	return out
+}
+
+// tells writes what change streams tell of the operation, where that is up to the shard: the
+// primary one of the database. Operations of an earlier build do not say which key there was.
+func (o *Operation) tells(b *bson.Builder, shard, name string, fill func(b *bson.Builder)) {
+	if v := o.Args.Lookup("primary"); v.Type != bson.TypeString || v.Str() != shard {
+		return
+	}
+	b.OpenDoc("tell").OpenDoc(name).Value("shardKey", o.Args.Lookup("key"))
+	if v := o.Args.Lookup("oldKey"); !v.IsMissing() {
+		b.Value("oldShardKey", v)
+	}
+	if fill != nil {
+		fill(b)
+	}
+	b.Close().Close()
 }
 
 // collection is the UUID of the collection. In shardCollection it is known only

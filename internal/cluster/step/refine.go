@@ -4,7 +4,7 @@ import "github.com/mayflydb/mayfly/internal/bson"
 
 // KindRefine adds fields to the end of a collection's shard key.
 //
-// Args: {shards: its owners and the primary shard, key, generation}. Told: {versions}.
+// Args: {shards: its owners and the primary shard, primary, key, oldKey, generation}. Told: {versions}.
 const KindRefine = "refine"
 
 // KindUnshard makes a sharded collection, all of which lies on one shard as one chunk, one
@@ -34,6 +34,9 @@ var refine = phases(
 			out = append(out, to(shard, "_shardsvrRefine", o.Namespace, func(b *bson.Builder) {
 				copied(b, o.Args, "key", "unsplittable")
 				b.Value("version", version)
+				if o.Kind == KindRefine {
+					o.tells(b, shard, "refineCollectionShardKey", nil)
+				}
 			}))
 		}
 		return out

@@ -46,6 +46,10 @@ var reshard = phases(
 					copied(b, o.Args, "to")
 					b.Value("uuid", o.Args.Lookup("next"))
 					b.Value("version", v)
+					o.tells(b, shard, "reshardCollection", func(b *bson.Builder) {
+						b.Value("reshardUUID", o.Args.Lookup("next"))
+						copied(b, o.Args, "unique", "numInitialChunks")
+					})
 				}))
 				continue
 			}
