@@ -351,6 +351,9 @@ func TestPreparedSurvivesFailover(t *testing.T) {
 		t.Errorf("%s", r)
 	}
 	ok("b", `- {"update":"c","updates":[{"q":{"_id":1},"u":{"$set":{"n":0}}}],"maxTimeMS":30000}`)
+	// A member that had not let go would not apply this, nor what follows.
+	ok("b", `- {"createIndexes":"c","indexes":[{"key":{"n":1},"name":"n"}]}`)
+	ok("b", `- {"insert":"c","documents":[{"_id":4}]}`)
 	s.until("equal members", func() bool {
 		var hashes []string
 		for _, name := range []string{"a", "b", "c"} {
