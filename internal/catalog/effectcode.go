@@ -82,8 +82,8 @@ func appendNote(dst []byte, n note) []byte {
 	return storage.AppendSized(dst, n.append(nil))
 }
 
-// Decode decodes an effect, which must be all of b and is copied. Errors:
-// storage.ErrCorruption.
+// Decode decodes an effect, which must be all of b: it must stay as it is until the effect
+// has been applied, which copies it. Errors: storage.ErrCorruption.
 func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	bad := func(what string) (*Effect, error) {
 		return nil, fmt.Errorf("%w: an effect %s", storage.ErrCorruption, what)

@@ -400,7 +400,7 @@ func (n *executedNote) read(r *storage.EncodingReader) {
 	copy(n.session.ID[:], r.Bytes(uint64(len(n.session.ID))))
 	copy(n.session.UID[:], r.Bytes(uint64(len(n.session.UID))))
 	number, clears := r.Uvarint(), r.Bytes(1)
-	n.body = clone(r.Bytes(uint64(len(r.Rest))))
+	n.body = r.Bytes(uint64(len(r.Rest)))
 	if r.Bad || number >= math.MaxUint32 || clears[0] > 1 || !retryable.ValidBody(n.body) {
 		r.Bad = true
 		return
@@ -410,8 +410,9 @@ func (n *executedNote) read(r *storage.EncodingReader) {
 
 // write puts the record into the batch of the unit.
 func (n *executedNote) write(u *storage.Unit, at LogPosition) error {
-	key := retryable.AppendKey(nil, n.session, n.number)
-	if err := u.Set(storage.IdentSessions, key, retryable.AppendValue(nil, at.Term, at.Time, n.body)); err != nil || !n.clears {
+	var room [2 * retryable.SessionLen]byte
+	key := retryable.AppendKey(room[:0], n.session, n.number)
+	if err := u.Set(storage.IdentSessions, key, retryable.AppendValue(make([]byte, 0, 32+len(n.body)), at.Term, at.Time, n.body)); err != nil || !n.clears {
 		return err
 	}
 	return u.DeleteRange(storage.IdentSessions, retryable.AppendKey(nil, n.session, n.number+1), retryable.AppendKey(nil, n.session, math.MaxUint32))

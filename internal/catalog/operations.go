@@ -295,11 +295,12 @@ func (o *operations) append(dst []byte, u *storage.Unit) []byte {
 // batch, and keeps it.
 func (o *operations) read(r *storage.EncodingReader, version byte, batch []byte) {
 	from := r.Rest
-	all, _ := parseOperations(r, version, batch)
+	var room [1]Operation // most effects have one
+	all, _ := parseOperations(r, version, batch, room[:0])
 	if r.Bad {
 		return
 	}
-	o.encoded, o.version = clone(from[:len(from)-len(r.Rest)]), version
+	o.encoded, o.version = from[:len(from)-len(r.Rest)], version
 	for i := range all {
 		o.count += all[i].Count()
 		o.counts.count(&all[i])
@@ -333,8 +334,9 @@ func (n *OperationCounts) count(o *Operation) {
 // OperationCounts counts the operations of an effect that was decoded.
 func (e *Effect) OperationCounts() OperationCounts { return e.ops.counts }
 
-// parseOperations reads operations and their session. Where they are damaged, r is bad.
-func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all []Operation, s Session) {
+// parseOperations reads operations, into room where they fit, and their session. Where they
+// are damaged, r is bad.
+func parseOperations(r *storage.EncodingReader, version byte, batch []byte, room []Operation) (all []Operation, s Session) {
 	count := r.Uvarint()
 	if count == 0 || r.Bad {
 		return nil, s
@@ -353,7 +355,10 @@ func parseOperations(r *storage.EncodingReader, version byte, batch []byte) (all
 	if r.Bad = r.Bad || count > uint64(len(r.Rest)); r.Bad {
 		return nil, s
 	}
-	all = make([]Operation, count)
+	if uint64(cap(room)) < count {
+		room = make([]Operation, count)
+	}
+	all = room[:count]
 	for i := range all {
 		if all[i].parse(r, version, batch, at); r.Bad {
 			return nil, s
@@ -490,7 +495,7 @@ func (e *Effect) Operations() ([]Operation, Session, error) {
 	if e.ops.encoded == nil {
 		return nil, Session{}, nil
 	}
-	all, session := parseOperations(&r, e.ops.version, clone(e.u.Batch()))
+	all, session := parseOperations(&r, e.ops.version, clone(e.u.Batch()), nil)
 	if r.Bad || len(r.Rest) > 0 {
 		return nil, Session{}, fmt.Errorf("%w: the operations of an effect are damaged", storage.ErrCorruption)
 	}
@@ -515,7 +520,7 @@ func DecodeOperations(b []byte) ([]Operation, Session, error) {
 		r.Uvarint()
 		r.Sized()
 	}
-	all, session := parseOperations(&r, b[0], batch)
+	all, session := parseOperations(&r, b[0], batch, nil)
 	if r.Bad || len(r.Rest) > 0 {
 		return nil, Session{}, damaged
 	}

@@ -37,6 +37,9 @@ func (u *Unit) ApplyApart(at uint64, id Ident, lower, upper []byte) error {
 	if err := invariant.Require(u.sealed && at > 0, "storage: what is applied apart is sealed and has a place in a log"); err != nil {
 		return err
 	}
+	if err := u.join(); err != nil {
+		return err
+	}
 	e := u.e
 	repr := u.batch.Repr()
 	r := runOf(repr, id, lower, upper)

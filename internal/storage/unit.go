@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"io"
 	"slices"
 	"sync"
@@ -38,8 +39,9 @@ const (
 type Unit struct {
 	e       *Engine
 	batch   *pebble.Batch
-	indexed bool // batch can be read
-	sets    bool // some write adds data
+	decoded []byte // a batch that comes before batch, of the memory of who called Decode; nil for none
+	indexed bool   // batch can be read
+	sets    bool   // some write adds data
 	sealed  bool
 	fixed   bool // it is, or was before Loosen, a transaction's; see Fix
 	counted bool // among those for which commits are remembered
@@ -85,12 +87,14 @@ func (u *Unit) Begin(e *Engine) {
 }
 
 // Empty reports whether the unit has no writes.
-func (u *Unit) Empty() bool { return u.batch.Empty() && len(u.counters) == 0 }
+func (u *Unit) Empty() bool {
+	return u.batch.Empty() && len(u.counters) == 0 && len(u.decoded) <= batchHeader
+}
 
-// Size is the length of the unit's writes in bytes, and Count their number.
-func (u *Unit) Size() int { return u.batch.Len() }
+// Size is the length of the unit's writes in bytes.
+func (u *Unit) Size() int { return u.batch.Len() + max(0, len(u.decoded)-batchHeader) }
 
-// Count is the number of writes.
+// Count is the number of the writes of a unit that was not decoded.
 func (u *Unit) Count() int { return int(u.batch.Count()) }
 
 // HoldsLocks reports whether the unit holds any lock.
@@ -289,6 +293,9 @@ func (u *Unit) reader() (interface {
 	if u.base != nil {
 		return fixedReader{u}, nil
 	}
+	if err := u.join(); err != nil {
+		return nil, err
+	}
 	if u.batch.Empty() {
 		return u.e.db, nil
 	}
@@ -387,6 +394,9 @@ func (u *Unit) Apply(at uint64) error {
 	if err := u.requireSealed(); err != nil {
 		return err
 	}
+	if err := u.join(); err != nil {
+		return err
+	}
 	if err := u.e.write(u.batch, at); err != nil {
 		return err
 	}
@@ -406,10 +416,19 @@ func (e *Engine) ApplyAll(units []*Unit, at uint64) error {
 			return err
 		}
 	}
-	joined := new(Unit)
-	joined.Begin(e)
-	defer joined.Abort()
+	size := batchHeader + appliedRoom
 	for _, u := range units {
+		size += u.Size()
+	}
+	joined := &Unit{e: e, batch: e.db.NewBatchWithSize(size, pebble.WithMaxRetainedSizeBytes(maxKeptBatch)), unitMemory: unitMemories.Get().(*unitMemory)}
+	defer joined.Abort()
+	foreign := new(pebble.Batch) // never closed: what it has belongs to others
+	for _, u := range units {
+		if u.decoded != nil {
+			if err := errors.Join(foreign.SetRepr(u.decoded), joined.batch.Apply(foreign, nil)); err != nil {
+				return mapError(err)
+			}
+		}
 		if err := joined.batch.Apply(u.batch, nil); err != nil {
 			return mapError(err)
 		}
@@ -424,6 +443,21 @@ func (e *Engine) ApplyAll(units []*Unit, at uint64) error {
 		u.visible()
 	}
 	return nil
+}
+
+// appliedRoom is how much longer the write of Applied makes a batch, at the most.
+const appliedRoom = 32
+
+// join makes what was decoded a part of the unit's batch, for which it is copied.
+func (u *Unit) join() error {
+	if u.decoded == nil {
+		return nil
+	}
+	b := u.e.db.NewBatch(pebble.WithMaxRetainedSizeBytes(maxKeptBatch))
+	repr := append(make([]byte, 0, u.Size()+batchHeader+appliedRoom), u.decoded...)
+	err := errors.Join(b.SetRepr(repr), b.Apply(u.batch, nil), u.batch.Close())
+	u.batch, u.decoded = b, nil
+	return mapError(err)
 }
 
 func (u *Unit) requireSealed() error {

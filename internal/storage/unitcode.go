@@ -25,7 +25,7 @@ const maxUnitCounters = 1 << 20
 // REQUIRES: the unit is sealed. It has nothing of this member's own.
 func (u *Unit) AppendEncoded(dst []byte) []byte {
 	invariant.Check(u.sealed, "storage: a unit is sealed before it is encoded")
-	dst = AppendSized(dst, u.batch.Repr())
+	dst = AppendSized(dst, u.Batch())
 	dst = binary.AppendUvarint(dst, uint64(len(u.counters)))
 	for _, c := range u.counters {
 		dst = binary.AppendUvarint(dst, uint64(c.id))
@@ -61,38 +61,40 @@ func (u *Unit) Values() []Value {
 	return values
 }
 
-// Batch is the batch of a unit that was decoded, as its encoding has it.
-func (u *Unit) Batch() []byte { return u.batch.Repr() }
+// Batch is the batch of a unit that was decoded, as its encoding has it, until it is
+// applied.
+func (u *Unit) Batch() []byte {
+	if u.decoded != nil {
+		return u.decoded
+	}
+	return u.batch.Repr()
+}
 
-// Decode makes a unit of an encoding, which is copied, and returns what follows
-// it. It is sealed, holds no locks, and must be bound. Errors: ErrCorruption.
+// Decode makes a unit of an encoding, and returns what follows it. It is sealed, holds no
+// locks, and must be bound. The encoding must stay as it is until the unit has ended.
+// Errors: ErrCorruption.
 func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
 	r := EncodingReader{Rest: b}
 	repr := r.Sized()
 	if r.Bad || !validBatch(repr) {
 		return nil, nil, fmt.Errorf("%w: the batch of a unit is damaged", ErrCorruption)
 	}
-	counters := make([]counterDelta, min(r.Uvarint(), maxUnitCounters, uint64(len(r.Rest))))
-	for i := range counters {
-		c := &counters[i]
-		c.id = Ident(r.Uvarint())
+	n := min(r.Uvarint(), maxUnitCounters, uint64(len(r.Rest)))
+	u = e.Begin()
+	for range n {
+		c := counterDelta{id: Ident(r.Uvarint())}
 		for k := range c.d {
 			c.d[k] = r.Varint()
 		}
 		r.Bad = r.Bad || c.id < FirstIdent || c.id >= FirstOwnIdent
+		u.counters = append(u.counters, c)
 	}
 	next := Ident(r.Uvarint())
 	if r.Bad || next != 0 && (next <= FirstIdent || next >= FirstOwnIdent) {
+		u.Abort()
 		return nil, nil, fmt.Errorf("%w: the counters or idents of a unit are damaged", ErrCorruption)
 	}
-	u = e.Begin()
-	if err := u.batch.SetRepr(append([]byte(nil), repr...)); err != nil {
-		u.Abort()
-		return nil, nil, fmt.Errorf("%w: %w", ErrCorruption, err)
-	}
-	u.counters = append(u.counters, counters...)
-	u.next[CommonIdents] = next
-	u.sealed = true
+	u.decoded, u.next[CommonIdents], u.sealed = repr, next, true
 	return u, r.Rest, nil
 }
 

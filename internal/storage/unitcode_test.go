@@ -129,6 +129,68 @@ func TestUnitDecodeRefuses(t *testing.T) {
 	}
 }
 
+// TestDecodedStaysAsItIs applies decoded units alone, together, and with writes behind
+// them: what they were decoded from is not written to, then or by units that follow.
+func TestDecodedStaysAsItIs(t *testing.T) {
+	e := openMem(t, NewMemFS())
+	b, _ := encodedUnit(t, e)
+	was := bytes.Clone(b)
+	c, err := e.OpenCounter(testRecords)
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := uint64(0)
+	for _, n := range []int{1, 2, 20} {
+		var units []*Unit
+		for i := range n {
+			u, _, err := e.Decode(b)
+			if err == nil {
+				err = u.Bind(func(Ident) *Counter { return c })
+			}
+			if err == nil && i%2 == 0 {
+				err = u.Set(testRecords, []byte("behind"), []byte{byte(n)})
+			}
+			if err == nil && i == 4 {
+				v, closer, getErr := u.Get(FirstIdent, []byte("a")) // it is read, too
+				if err = getErr; err == nil && string(v) != "one" {
+					t.Errorf("a is %q", v)
+				}
+				if err == nil {
+					err = closer.Close()
+				}
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			units = append(units, u)
+		}
+		at += uint64(n)
+		if err := e.ApplyAll(units, at); err != nil {
+			t.Fatal(err)
+		}
+		for _, u := range units {
+			u.Abort()
+		}
+		if v, closer, err := e.Get(testRecords, []byte("behind")); err != nil || !bytes.Equal(v, []byte{byte(n)}) {
+			t.Fatalf("%x: %v", v, err)
+		} else if err := closer.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for range 100 {
+			u := e.Begin()
+			if err := errors.Join(u.Set(testRecords, []byte("other"), bytes.Repeat([]byte("x"), 2*len(b))), u.Commit(t.Context(), Buffered)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(b, was) {
+			t.Fatalf("after %d units the encoding is\n%x\nand was\n%x", n, b, was)
+		}
+	}
+	if got := c.Load(0); got != 7*23 {
+		t.Errorf("counted %d", got)
+	}
+}
+
 func FuzzDecodeUnit(f *testing.F) {
 	e, err := Open(Options{Dir: "db", FS: NewMemFS(), CacheBytes: 1 << 20})
 	if err != nil {
