@@ -243,6 +243,49 @@ func TestTransfers(t *testing.T) {
 	t.Logf("%d transfers, %d reads at one time", n, reads)
 }
 
+// TestTransfersOverSets is TestTransfers on sets of three, whose primaries are killed, one set
+// after the other: another member goes on with what is prepared and decided.
+func TestTransfersOverSets(t *testing.T) {
+	if !*long {
+		t.Skip("-cluster.long")
+	}
+	c, sets := startOfThree(t, 2, 2)
+	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
+	b := openBank(t, c)
+	ctx, stop := context.WithTimeout(t.Context(), 40*time.Second)
+	defer stop()
+	var running sync.WaitGroup
+	for i := range 4 {
+		running.Go(func() { b.work(ctx, t, uint64(i+1)) })
+	}
+	kills := 0
+	for i := 0; ctx.Err() == nil; i++ {
+		victim := primary(t, sets[1+i%2])
+		if victim == nil {
+			time.Sleep(deadTime / 10)
+			continue
+		}
+		victim.Kill()
+		kills++
+		time.Sleep(deadTime)
+		victim.Run()
+	}
+	running.Wait()
+	for i := range c.shards { // judge asks the primaries
+		until(t, "a primary", func() error {
+			if c.shards[i] = primary(t, sets[1+i]); c.shards[i] == nil {
+				return errors.New("none")
+			}
+			return nil
+		})
+	}
+	n := b.judge(t)
+	if n == 0 || kills < 4 {
+		t.Errorf("%d transfers, %d kills", n, kills)
+	}
+	t.Logf("%d transfers, %d primaries killed", n, kills)
+}
+
 // commitStep is a request of a commit over shards, which hangs on the shard that gets it, and
 // who is killed meanwhile.
 type commitStep struct {
