@@ -16,8 +16,8 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 )
 
-// streamsRow is the name of the row of change streams, on a set of one and a set of three:
-// how long from an insert to its event, how fast one stream follows an insertMany, and how
+// streamsRow is the name of the row of change streams, on a set of one, a set of three, and
+// through a router over three shards, where it is only the first: how long from an insert to its event, how fast one stream follows an insertMany, and how
 // fast documents that expire as ranges are told of.
 const streamsRow = "streams"
 
@@ -55,10 +55,52 @@ func (b *bench) streams(ctx context.Context) error {
 			return fmt.Errorf("%s: %s: %w", streamsRow, set.name, err)
 		}
 	}
+	c, err := startCluster(ctx, filepath.Join(b.dir, streamsRow, "cluster"), &b.o)
+	if err == nil {
+		err = c.grow(ctx)
+	}
+	if err == nil {
+		err = b.streamsTell(ctx, c, "a router, three shards")
+	}
+	if err := errors.Join(err, c.close()); err != nil {
+		return fmt.Errorf("%s: a cluster: %w", streamsRow, err)
+	}
 	return nil
 }
 
+// watched is where streams are opened: a set, or a router.
+type watched interface {
+	reset(ctx context.Context, l layout) error
+	cpu() (time.Duration, error)
+	// entrance is the process that answers, and documents the collection.
+	entrance(ctx context.Context) (*mayfly, error)
+	documents() *mongo.Collection
+	profiles(ctx context.Context, b *bench, name string) (func() error, error)
+}
+
+func (s *replicaSet) entrance(ctx context.Context) (*mayfly, error) { return s.primary(ctx) }
+func (s *replicaSet) documents() *mongo.Collection                  { return s.plain }
+func (s *replicaSet) profiles(ctx context.Context, b *bench, name string) (func() error, error) {
+	return b.profileSet(ctx, s, fmt.Sprintf("%s-of-%d", name, len(s.members)))
+}
+
+func (c *cluster) entrance(context.Context) (*mayfly, error) { return c.router, nil }
+func (c *cluster) documents() *mongo.Collection              { return c.plain }
+func (c *cluster) profiles(ctx context.Context, b *bench, name string) (func() error, error) {
+	return b.profileCluster(ctx, c, name), nil
+}
+
 func (b *bench) streamsOn(ctx context.Context, s *replicaSet, name string) error {
+	if err := b.streamsTell(ctx, s, name); err != nil {
+		return err
+	}
+	if err := b.followInserts(ctx, s, name); err != nil {
+		return err
+	}
+	return b.followExpiry(ctx, s, name)
+}
+
+func (b *bench) streamsTell(ctx context.Context, s watched, name string) error {
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprintf(w, "\n%s\tstreams\tinserts/s\tinsert p50\tp99\tevent p50\tp99\tbeyond p50\tevents/s\tcpu/event\t\n", name)
 	for _, streams := range []int{1, 100} {
@@ -71,13 +113,7 @@ func (b *bench) streamsOn(ctx context.Context, s *replicaSet, name string) error
 		fmt.Fprintf(w, "insert to event\t%d\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t\n", streams, float64(len(r.inserts))/r.took.Seconds(), micros(own), micros(ownMost),
 			micros(event), micros(most), micros(event-own), float64(len(r.events))/r.took.Seconds(), micros(r.cpu/time.Duration(len(r.events))))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	if err := b.followInserts(ctx, s, name); err != nil {
-		return err
-	}
-	return b.followExpiry(ctx, s, name)
+	return w.Flush()
 }
 
 // follower is a change stream on the documents, read without a driver's cursor: events are
@@ -88,9 +124,9 @@ type follower struct {
 	id     int64
 }
 
-// follow opens streams at the primary.
-func follow(ctx context.Context, s *replicaSet, n int, stage bson.D) (all []*follower, done func() error, err error) {
-	p, err := s.primary(ctx)
+// follow opens streams.
+func follow(ctx context.Context, s watched, n int, stage bson.D) (all []*follower, done func() error, err error) {
+	p, err := s.entrance(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -141,7 +177,7 @@ type told struct {
 }
 
 // tell inserts documents at a steady rate while streams are open that all tell of each.
-func (b *bench) tell(ctx context.Context, s *replicaSet, streams int) (r told, err error) {
+func (b *bench) tell(ctx context.Context, s watched, streams int) (r told, err error) {
 	if err := s.reset(ctx, layout{}); err != nil {
 		return r, err
 	}
@@ -152,7 +188,7 @@ func (b *bench) tell(ctx context.Context, s *replicaSet, streams int) (r told, e
 	if err != nil {
 		return r, err
 	}
-	profiled, err := b.profileSet(ctx, s, fmt.Sprintf("%s-%d-of-%d", streamsRow, streams, len(s.members)))
+	profiled, err := s.profiles(ctx, b, fmt.Sprintf("%s-%d", streamsRow, streams))
 	if err != nil {
 		return r, err
 	}
@@ -193,7 +229,7 @@ func (b *bench) tell(ctx context.Context, s *replicaSet, streams int) (r told, e
 		for turn := time.Duration(client) * pause / toldClients; turn < last; turn += pause {
 			time.Sleep(turn - time.Since(begun))
 			at := time.Since(begun)
-			if _, err := s.plain.InsertOne(ctx, bson.D{{Key: "_id", Value: inserted.Add(1)}, {Key: "at", Value: int64(at)}, {Key: "pad", Value: padding}}); err != nil {
+			if _, err := s.documents().InsertOne(ctx, bson.D{{Key: "_id", Value: inserted.Add(1)}, {Key: "at", Value: int64(at)}, {Key: "pad", Value: padding}}); err != nil {
 				return err
 			}
 			inserts[client] = append(inserts[client], time.Since(begun)-at)
