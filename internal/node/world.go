@@ -98,17 +98,26 @@ var currentOpStage = command.NewFields("$currentOp",
 
 // currentOp lists the running operations. (Manual: $currentOp.)
 func (w *world) currentOp(arg bson.Doc) (pipeline.Iterator, error) {
-	a, err := command.ParseDoc(currentOpStage, arg)
+	o, err := CurrentOpOptions(w.op, arg)
 	if err != nil {
 		return nil, err
 	}
-	if a.Bool("targetAllNodes") {
-		return nil, mongoerr.New(mongoerr.FailedToParse, "$currentOp supports targetAllNodes parameter only for sharded clusters")
+	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(o)}, nil
+}
+
+// CurrentOpOptions reads the argument of a $currentOp in the pipeline of an operation. Errors: 9,
+// and those of its fields.
+func CurrentOpOptions(op *command.Op, arg bson.Doc) (command.CurrentOpOptions, error) {
+	a, err := command.ParseDoc(currentOpStage, arg)
+	if err != nil {
+		return command.CurrentOpOptions{}, err
 	}
-	idle := a.Bool("idleSessions") || !a.Has("idleSessions")
-	return &pipeline.List{Docs: w.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
-		IdleSessions:    idle,
+	if a.Bool("targetAllNodes") {
+		return command.CurrentOpOptions{}, mongoerr.New(mongoerr.FailedToParse, "$currentOp supports targetAllNodes parameter only for sharded clusters")
+	}
+	return command.CurrentOpOptions{
+		IdleSessions:    a.Bool("idleSessions") || !a.Has("idleSessions"),
 		IdleConnections: a.Bool("idleConnections"), IdleCursors: a.Bool("idleCursors"), Truncate: a.Bool("truncateOps"),
-		OwnOps: w.op.Controlled() && !a.Bool("allUsers"), For: w.op,
-	})}, nil
+		OwnOps: op.Controlled() && !a.Bool("allUsers"), For: op,
+	}, nil
 }

@@ -406,7 +406,11 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	}
 	err := error(nil)
 	if first == "$currentOp" && a.localOps() {
-		return a.mergeList(ctx, rt, a.ownOperations(), a.list[1:])
+		own, err := a.ownOperations()
+		if err != nil {
+			return err
+		}
+		return a.mergeList(ctx, rt, own, a.list[1:])
 	}
 	switch where {
 	case "router":
@@ -461,18 +465,18 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 // localOps reports whether a $currentOp is about the router itself.
 func (a *aggregation) localOps() bool {
 	_, arg := a.list[0].Doc().First()
-	return document(arg).Lookup("localOps").Truthy()
+	v := document(arg).Lookup("localOps")
+	return v.Type == bson.TypeBool && v.Bool()
 }
 
 // ownOperations are the operations of the router, as its $currentOp shows them.
-func (a *aggregation) ownOperations() *pipeline.List {
+func (a *aggregation) ownOperations() (*pipeline.List, error) {
 	_, arg := a.list[0].Doc().First()
-	d := document(arg)
-	idle := d.Lookup("idleSessions")
-	return &pipeline.List{Docs: a.op.Dispatcher.CurrentOps(command.CurrentOpOptions{
-		IdleConnections: d.Lookup("idleConnections").Truthy(), IdleCursors: d.Lookup("idleCursors").Truthy(), IdleSessions: idle.IsMissing() || idle.Truthy(),
-		Truncate: d.Lookup("truncateOps").Truthy(), OwnOps: a.op.Controlled() && !d.Lookup("allUsers").Truthy(), For: a.op,
-	})}
+	o, err := node.CurrentOpOptions(a.op, document(arg))
+	if err != nil {
+		return nil, err
+	}
+	return &pipeline.List{Docs: a.op.Dispatcher.CurrentOps(o)}, nil
 }
 
 // matchCoordinators is the stage that leaves what the config servers do for the cluster.

@@ -106,6 +106,9 @@ func TestQueryAnalyzer(t *testing.T) {
 	c.until(func() bool {
 		return !strings.Contains(batch(c.do("admin", `{aggregate: 1, pipeline: [{$currentOp: {localOps: true}}, {$match: {desc: "query analyzer"}}], cursor: {}}`)), `ns: "app.c"`)
 	})
+	if _, err := c.try("admin", `{aggregate: 1, pipeline: [{$currentOp: {localOps: 1}}], cursor: {}}`); codeOf(err) != 14 {
+		t.Errorf("a number for localOps: %v", err)
+	}
 	c.do("app", `{drop: "c"}`)
 	if got := batch(c.do("config", `{find: "queryAnalyzers"}`)); got != "[]" {
 		t.Errorf("of a collection that is dropped there is %s", got)
