@@ -170,13 +170,11 @@ func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 }
 
 // resting is called after each unit that removes a range, outside of gates and units: a
-// brake or fsyncLock need not wait for the pause.
+// brake or fsyncLock need not wait for the pause. It does not make the visit yield: a unit
+// closes the collection's gate, and a thread of lower priority would keep it closed for
+// long where others want the processors.
 func (v *removal) resting(ctx context.Context) func(time.Duration) error {
-	units := 0
 	return func(took time.Duration) error {
-		if units++; units > 1 { // one alone is over before it could
-			v.giveWay()
-		}
 		return v.pass.pause(ctx, v.m.governor.ranged(took))
 	}
 }
