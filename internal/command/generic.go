@@ -39,6 +39,9 @@ type Generic struct {
 
 	Help    bool
 	RawData bool
+	// LocalNow is $$NOW, in milliseconds: that of the router whose statement the command is a
+	// part of. 0: when the command begins.
+	LocalNow int64
 }
 
 // API is the Stable API that a client asks for; a cursor's getMores must ask for the
@@ -76,7 +79,7 @@ var genericNames = func() map[string]bool {
 		"$readPreference", "$queryOptions", "$audit", "$client", "$configServerState", "$oplogQueryData", "$replData",
 		"databaseVersion", "shardVersion", "tracking_info", "help", "$traceCtx", "clientOperationKey",
 		"allowImplicitCollectionCreation", "mayBypassWriteBlocking", "expectPrefix", "rawData", "serialization_context",
-		"isClusterQueryWithoutShardKeyCmd", "versionContext", "shardKeyMayBe",
+		"isClusterQueryWithoutShardKeyCmd", "versionContext", "shardKeyMayBe", "localNow",
 	} {
 		names[n] = true
 	}
@@ -111,7 +114,7 @@ var genericFields = func() map[string]*Field {
 		"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
 		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
 		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
-		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray,
+		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray, "localNow": bson.TypeDate,
 	} {
 		fields[name] = OneOf(name, t)
 	}
@@ -158,6 +161,8 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 		err = g.Versions.set(name, v)
 	case "help":
 		g.Help = v.Truthy()
+	case "localNow":
+		g.LocalNow = v.Date()
 	case "rawData":
 		g.RawData = v.Bool()
 	}

@@ -73,7 +73,10 @@ func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection
 	if now.IsZero() { // an operation within another one
 		now = time.Now()
 	}
-	m.env.Now, m.ending = now.UnixMilli(), op.Ending()
+	if m.env.Now = op.Generic.LocalNow; m.env.Now == 0 {
+		m.env.Now = now.UnixMilli()
+	}
+	m.ending = op.Ending()
 	s := scope{env: &m.env, expr: &m.expr, match: &m.match}
 	if collation.IsEmpty() && c != nil {
 		collation = c.Options.Lookup("collation").Data

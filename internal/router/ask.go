@@ -1,7 +1,9 @@
 package router
 
 import (
+	"bytes"
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -13,7 +15,7 @@ import (
 // ours has the arguments of a client's command that the router sets itself, or does not
 // forward.
 var ours = map[string]bool{
-	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true,
+	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true, "localNow": true,
 }
 
 // appendRest appends the fields of a client's command except the first, those in ours,
@@ -42,8 +44,16 @@ type question struct {
 	body      bson.Doc
 	sequences []wire.Sequence
 	reads     bool // uses the read preference of the operation's client
+	now       bool // the sequences have $$NOW
 	outside   bool // is no part of the operation's transaction
 }
+
+// hasNow reports whether an expression in one of some documents may have $$NOW.
+func hasNow(docs ...bson.Doc) bool {
+	return slices.ContainsFunc(docs, func(d bson.Doc) bool { return bytes.Contains(d, nowVariable) })
+}
+
+var nowVariable = []byte("$$NOW")
 
 // readPreference returns the read preference of op's client.
 func readPreference(op *command.Op) (client.ReadPreference, error) {
@@ -56,6 +66,9 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	set, err := r.shards.shard(ctx, q.shard)
 	if err != nil {
 		return client.Answer{}, err
+	}
+	if !op.Start.IsZero() && (q.now || hasNow(q.body)) { // which is one, whoever executes a part of the statement
+		q.body = withField(q.body, "localNow", bson.Date(op.Start.UnixMilli()))
 	}
 	if tx := r.transactions.of(op); tx != nil && !q.outside {
 		a, err := tx.ask(ctx, set, q.shard, client.Call{DB: q.db, Body: q.body, Sequences: q.sequences})

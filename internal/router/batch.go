@@ -225,7 +225,7 @@ func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
 	}
 	appendMayBe(body, p.mayBe)
 	rt.appendVersions(body, p.shard)
-	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}})
+	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}, now: hasNow(p.docs...)})
 	return a.Reply, err
 }
 
