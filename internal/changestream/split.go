@@ -15,7 +15,7 @@ type Fragment struct{ Token, Doc bson.Doc }
 const fragmentRoom = 16 << 10
 
 // Split makes fragments of an event with a token, from a number on: small fields first, as
-// many as a document holds. Errors: 10334 for a field that no document holds, 280 if there are
+// many as a document holds. There are none behind the last one. Errors: 10334 for a field that no document holds, 280 if there are
 // not so many fragments. (Manual: "$changeStreamSplitLargeEvent".)
 func Split(d bson.Doc, token Token, from int) ([]Fragment, error) {
 	type field struct {
@@ -41,7 +41,7 @@ func Split(d bson.Doc, token Token, from int) ([]Fragment, error) {
 		}
 		parts[len(parts)-1] = append(parts[len(parts)-1], f)
 	}
-	if from >= len(parts) {
+	if from > len(parts) {
 		return nil, NotFound(&token)
 	}
 	var out []Fragment

@@ -354,7 +354,7 @@ func (c *streamCursor) Next(ctx context.Context) (bson.Doc, error) {
 		if err := c.split(d); err != nil {
 			return nil, err
 		}
-		return c.fragment(), nil
+		return c.Next(ctx) // the next event, where all fragments of this one were told
 	}
 	if c.s.merged { // the router splits, if these events are not split here
 		c.s.skip = 0

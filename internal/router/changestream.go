@@ -704,7 +704,10 @@ func (c *streamCursor) Next(ctx context.Context) (d bson.Doc, err error) {
 			return nil, err
 		}
 		c.skip = 0
-		return c.fragment(), nil
+		return c.Next(ctx) // the next event, where all fragments of this one were told
+	}
+	if len(d) > bson.MaxInternalSize {
+		return nil, bson.SizeError(len(d), d)
 	}
 	if c.skip > 0 { // the event is not large any more
 		t, err := changestream.ParseToken(c.s.last)
@@ -747,7 +750,10 @@ func (c *streamCursor) AppendToken(b *bson.Builder, held bool) {
 		token = c.before
 	}
 	if !c.full || token == nil {
-		token = c.s.mark()
+		// The token of a fragment is behind that of its event.
+		if token = c.s.mark(); c.told != nil && tokenKey(c.told) > tokenKey(token) {
+			token = c.told
+		}
 	}
 	b.Doc("postBatchResumeToken", token)
 }

@@ -230,3 +230,50 @@ func TestChangeStreamTellsDDLOnce(t *testing.T) {
 		t.Errorf("told of the collection:\n%s", strings.Join(got, "\n"))
 	}
 }
+
+// TestChangeStreamSplitsWhatIsLookedUp: an event that is too large with what the router has looked
+// up is split there, and a stream is resumed behind each of its fragments; without the stage it
+// is refused.
+func TestChangeStreamSplitsWhatIsLookedUp(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	write := func(body bson.Doc) {
+		t.Helper()
+		c.done("write")(c.router.Run(t.Context(), "app", body))
+	}
+	const looks = `fullDocument: "updateLookup"`
+	w, plain := c.watch(c.router, "c", looks, ", {$changeStreamSplitLargeEvent: {}}"), c.watch(c.router, "c", looks, "")
+	write(new(bson.Builder).String("insert", "c").OpenArray("documents").OpenDoc("0").Int32("_id", 1).String("a", strings.Repeat("x", 8<<20)).Close().Close().Finish())
+	write(new(bson.Builder).String("update", "c").OpenArray("updates").OpenDoc("0").OpenDoc("q").Int32("_id", 1).Close().
+		OpenDoc("u").OpenDoc("$set").String("a", strings.Repeat("y", 9<<20)).Close().Close().Close().Close().Finish())
+	events := w.next(1 + 2)[1:]
+	shape := func(d bson.Doc) string {
+		var names []string
+		for name, v := range d.All() {
+			if name == "splitEvent" {
+				name = v.String()
+			}
+			names = append(names, name)
+		}
+		return strings.Join(names, " ")
+	}
+	for i, want := range []string{"_id { fragment: 1, of: 2 } clusterTime wallTime operationType documentKey ns fullDocument", "_id { fragment: 2, of: 2 } updateDescription"} {
+		if got := shape(events[i]); got != want {
+			t.Errorf("fragment %d: %s", i, got)
+		}
+		again := c.watch(c.router, "c", looks+fmt.Sprintf(`, resumeAfter: {_data: %q}`, data(events[i].Lookup("_id").Doc())), ", {$changeStreamSplitLargeEvent: {}}")
+		for _, d := range again.next(1 - i) {
+			if i++; shape(d) != shape(events[i]) {
+				t.Errorf("again: %s, want %s", shape(d), shape(events[i]))
+			}
+		}
+	}
+	plain.next(1)
+	var err error
+	for deadline := time.Now().Add(time.Minute); err == nil && len(plain.have) == 0 && time.Now().Before(deadline); {
+		err = plain.more()
+	}
+	if !mongoerr.Is(err, mongoerr.BSONObjectTooLarge) {
+		t.Error(err)
+	}
+}
