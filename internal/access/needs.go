@@ -51,6 +51,7 @@ func init() {
 		"dropConnections": clusterNeeds(auth.DropConnections), "rotateCertificates": clusterNeeds(auth.RotateCertificates),
 		"setFeatureCompatibilityVersion": clusterNeeds(auth.SetFeatureCompatibilityVersion), "shardingState": clusterNeeds(auth.ShardingState),
 		"getClusterParameter": clusterNeeds(auth.GetClusterParameter), "setClusterParameter": clusterNeeds(auth.SetClusterParameter),
+		"setQuerySettings": clusterNeeds(auth.QuerySettings), "removeQuerySettings": clusterNeeds(auth.QuerySettings),
 		"setUserWriteBlockMode": clusterNeeds(auth.SetUserWriteBlockMode),
 		"getDefaultRWConcern":   clusterNeeds(auth.GetDefaultRWConcern), "setDefaultRWConcern": clusterNeeds(auth.SetDefaultRWConcern),
 		"autoCompact": clusterNeeds(auth.Compact), "configureFailPoint": clusterNeeds(auth.Internal), "features": anyone,

@@ -297,8 +297,8 @@ const (
 	CollectionUUIDMismatch                          Code = 361
 	CannotDropShardKeyIndex                         Code = 370
 	UserWritesBlocked                               Code = 371
-	QueryRejectedBySettings                         Code = 396
 	CannotCreateChunkDistribution                   Code = 405
+	QueryRejectedBySettings                         Code = 411
 	SocketException                                 Code = 9001
 	CannotGrowDocumentInCappedNamespace             Code = 10003
 	NotWritablePrimary                              Code = 10107

@@ -88,6 +88,9 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if !op.Args.Has("cursor") {
 		return mongoerr.New(mongoerr.FailedToParse, "The 'cursor' option is required, except for aggregate with the explain argument")
 	}
+	if err := n.rejected(op); err != nil {
+		return err
+	}
 	if n.forwards(op) {
 		return n.forward(ctx, op)
 	}
@@ -242,6 +245,8 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 	q.Collation, q.Collator = s.collation, s.collator
 	q.NoScan = n.knobs.noTableScan.Load()
 	q.Hint, q.AllowDiskUse = r.hint, r.allowDiskUse
+	q.settings = n.settingsOf(op)
+	q.Preferred = q.settings.preferred(base)
 	q.At = stateOf(op)
 	if base.Coll != "" && !isChangeStream(list) {
 		if c, err = n.lookupAt(q.At, base, c); err != nil {

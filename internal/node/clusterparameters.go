@@ -87,6 +87,15 @@ type clusterParameters struct {
 	values map[string]bson.Doc // as stored, with _id and clusterParameterTime
 }
 
+// storedParameters are all parameters, with those that have commands of their own.
+func storedParameters() []*clusterParameter {
+	list := []*clusterParameter{{name: querySettingsName}}
+	for i := range clusterParameterList {
+		list = append(list, &clusterParameterList[i])
+	}
+	return list
+}
+
 func findClusterParameter(name string) (*clusterParameter, error) {
 	for i := range clusterParameterList {
 		if clusterParameterList[i].name == name {
@@ -137,8 +146,7 @@ func (n *Node) loadClusterParameters() error {
 	}
 	values := map[string]bson.Doc{}
 	if n.Catalog != nil {
-		for i := range clusterParameterList {
-			p := &clusterParameterList[i]
+		for _, p := range storedParameters() {
 			d, err := n.Catalog.Kept(clusterNamespace, bson.String(p.name))
 			if err != nil {
 				return err
@@ -194,6 +202,9 @@ func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Do
 
 // applyClusterParameter puts a value into effect.
 func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
+	if p.name == querySettingsName {
+		n.settings.Store(newSettingsIndex(d))
+	}
 	if p.name == "defaultMaxTimeMS" {
 		n.Dispatcher.DefaultReadTime.Store(d.Lookup("readOperations").Int64())
 	}

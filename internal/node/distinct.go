@@ -46,6 +46,7 @@ func (n *Node) distinctQuery(op *command.Op, a *command.Args) (*query, error) {
 	}
 	q.env.Now, q.env.ClusterTime = 0, 0 // $$NOW and $$CLUSTER_TIME have no value in a distinct
 	q.Hint = a.Value("hint")
+	q.Preferred = n.settingsOf(op).preferred(namespace(op))
 	return q, nil
 }
 
@@ -58,6 +59,9 @@ func distinctKey(key string) error {
 }
 
 func (n *Node) runDistinct(ctx context.Context, op *command.Op) error {
+	if err := n.rejected(op); err != nil {
+		return err
+	}
 	if handled, err := n.distinctOnView(ctx, op); handled || err != nil {
 		return err
 	}

@@ -60,6 +60,7 @@ func (n *Node) findQuery(m *statementMemory, op *command.Op, a *command.Args, fi
 	}
 	q.Skip, q.Limit = a.Int64("skip"), a.Int64("limit")
 	q.Hint = a.Value("hint")
+	q.Preferred = n.settingsOf(op).preferred(namespace(op))
 	q.Min, q.Max = a.Doc("min"), a.Doc("max")
 	q.ReturnKey, q.Tailable = a.Bool("returnKey"), a.Bool("tailable")
 	q.AllowDiskUse = a.BoolOr("allowDiskUse", n.knobs.allowDiskUse.Load())
@@ -122,6 +123,9 @@ func sameNames(a, b bson.Doc) bool {
 
 func (n *Node) runFind(ctx context.Context, op *command.Op) error {
 	if err := n.checkExpected(op); err != nil {
+		return err
+	}
+	if err := n.rejected(op); err != nil {
 		return err
 	}
 	if handled, err := n.findOnView(ctx, op); handled || err != nil {

@@ -96,5 +96,6 @@ func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Quer
 	r.World = &f
 	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse, At: w.query.At}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
+	q.Preferred = w.query.settings.preferred(f.ns)
 	return &f, q, nil
 }

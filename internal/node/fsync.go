@@ -11,8 +11,13 @@ import (
 var fsyncFields = command.NewFields("fsync", command.SafeBool("lock"),
 	command.Int32("fsyncLockAcquisitionTimeoutMillis"))
 
-// defaultFsyncWait is how long fsync with lock waits for running writes.
-const defaultFsyncWait = 90_000
+const (
+	// defaultFsyncWait is how long fsync with lock waits for running writes, in
+	// milliseconds, and leastFsyncWait the least that a client can ask for: 0 and numbers
+	// below it are taken, as mongod takes them, for a lock that is free.
+	defaultFsyncWait = 90_000
+	leastFsyncWait   = 100
+)
 
 // fsync makes everything durable; with lock: true it also blocks all writes
 // until fsyncUnlock.
@@ -31,7 +36,7 @@ func (n *Node) runFsync(ctx context.Context, op *command.Op) error {
 		op.Reply.Int32("numFiles", 1)
 		return nil
 	}
-	wait := time.Duration(op.Args.Int64Or("fsyncLockAcquisitionTimeoutMillis", defaultFsyncWait)) * time.Millisecond
+	wait := time.Duration(max(op.Args.Int64Or("fsyncLockAcquisitionTimeoutMillis", defaultFsyncWait), leastFsyncWait)) * time.Millisecond
 	limited, cancel := context.WithTimeoutCause(ctx, wait,
 		mongoerr.New(mongoerr.LockTimeout, "Fsync lock timed out waiting for running writes"))
 	defer cancel()

@@ -46,6 +46,7 @@ type Node struct {
 	accounts   *account.Store
 	access     *access.Control // nil without access control
 	cluster    clusterParameters
+	settings   atomic.Pointer[settingsIndex] // of queries; nil for none
 	compaction compaction
 	quorums    quorums
 	shard      bool                            // see BecomeShard
@@ -96,5 +97,6 @@ func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(n.accounts.Commands()...)
 	r.Register(SearchIndexCommands()...)
 	r.Register(n.planCacheCommands()...)
+	r.Register(n.setQuerySettings(), n.removeQuerySettings())
 	r.Register(n.replicaSetCommands()...)
 }

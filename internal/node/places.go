@@ -14,7 +14,7 @@ var placed = map[command.Place]string{
 		dropAllRolesFromDatabase dropAllUsersFromDatabase dropDatabase dropIndexes dropRole dropSearchIndex dropUser findAndModify
 		grantPrivilegesToRole grantRolesToRole grantRolesToUser insert _mergeAuthzCollections prepareTransaction renameCollection
 		revokePrivilegesFromRole revokeRolesFromRole revokeRolesFromUser setClusterParameter setDefaultRWConcern
-		setFeatureCompatibilityVersion setIndexCommitQuorum setUserWriteBlockMode update updateRole updateSearchIndex updateUser`,
+		setFeatureCompatibilityVersion setQuerySettings removeQuerySettings setIndexCommitQuorum setUserWriteBlockMode update updateRole updateSearchIndex updateUser`,
 	command.WhereAsked: `aggregate count distinct explain filemd5 find listCollections listDatabases listIndexes listSearchIndexes
 		mapReduce planCacheClear planCacheClearFilters planCacheListFilters planCacheSetFilter rolesInfo usersInfo`,
 	command.WhereReadable: `collStats compact dataSize dbHash dbStats getDefaultRWConcern getMore validate validateDBMetadata`,

@@ -18,7 +18,8 @@ import (
 // query is a statement's query with the context in which it is parsed.
 type query struct {
 	*exec.Query
-	coll *catalog.Collection // nil if there is none
+	coll     *catalog.Collection // nil if there is none
+	settings *querySetting       // of a pipeline; nil for none
 	scope
 }
 

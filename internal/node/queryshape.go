@@ -13,6 +13,27 @@ import (
 // statistics and query settings; "" for other commands. Unlike the shape of the
 // plan cache, it keeps the order of fields and all stages.
 func queryShapeHash(db string, body bson.Doc) string {
+	shape := queryShape(db, body)
+	if shape == nil {
+		return ""
+	}
+	return fmt.Sprintf("%X", sha256.Sum256(shape))
+}
+
+// debugQueryShape is the shape as $querySettings shows it.
+func debugQueryShape(db string, body bson.Doc) bson.Doc {
+	shape := queryShape(db, body)
+	b := new(bson.Builder).OpenDoc("cmdNs").Value("db", shape.Lookup("db")).Value("coll", shape.Lookup("coll")).Close()
+	for name, v := range shape.All() {
+		if name != "db" && name != "coll" {
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
+// queryShape returns the shape of a find, aggregate or distinct, nil for other commands.
+func queryShape(db string, body bson.Doc) bson.Doc {
 	name, coll := body.First()
 	var b bson.Builder
 	b.String("db", db).Value("coll", coll).String("command", name)
@@ -35,13 +56,13 @@ func queryShapeHash(db string, body bson.Doc) string {
 		b.Doc("query", shapeFilter(body.Lookup("query").Doc()))
 		keepFields(&b, body, "key", "hint")
 	default:
-		return ""
+		return nil
 	}
 	keepFields(&b, body, "collation")
 	if v := body.Lookup("let"); v.Type == bson.TypeDocument {
 		b.Value("let", shapeExpression("", v))
 	}
-	return fmt.Sprintf("%X", sha256.Sum256(b.Finish()))
+	return b.Finish()
 }
 
 func keepFields(b *bson.Builder, d bson.Doc, names ...string) {

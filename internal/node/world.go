@@ -40,8 +40,10 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 		return w.listCatalog()
 	case "$listSampledQueries":
 		return w.sampledQueries(ctx, arg.Doc())
-	case "$querySettings", "$queryStats":
-		// There are no settings, and no statistics are collected.
+	case "$querySettings":
+		return w.n.listQuerySettings(arg.Doc())
+	case "$queryStats":
+		// No statistics are collected.
 		return &pipeline.List{}, nil
 	case "$expiryStats":
 		return w.expiryStats(ctx, arg.Doc())

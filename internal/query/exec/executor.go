@@ -13,6 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -49,6 +50,9 @@ type Query struct {
 	// PinsSnapshot says that the cursor may keep its snapshot between two batches of a
 	// client, so no goroutine may work for it then.
 	PinsSnapshot bool
+	// Preferred are the indexes that the settings of the query leave it, in place of an index
+	// filter or a hint; nil for no settings.
+	Preferred *Preferred
 	// All finds what is hidden, too, whether it has expired or lies in a hidden range.
 	All bool
 	// Held, if not nil, is called when the query holds its state of the store: its error
@@ -191,7 +195,7 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 		plancache.ApplyFilter(c, &q.Query)
 		q.Hides = c.Hiding() != nil && !q.All
 		var err error
-		if nodes, err = plan.Candidates(x.describe(c), &q.Query); err != nil {
+		if nodes, err = x.candidatesOf(c, q); err != nil {
 			return nil, err
 		}
 	}
@@ -204,6 +208,36 @@ func (x *Executor) nodes(c *catalog.Collection, q *Query, adjust func(plan.Node)
 		}
 	}
 	return nodes, nil
+}
+
+// Preferred are the indexes that a query may use, as its settings say.
+type Preferred struct {
+	// Allows reports whether an index is one of them, Scans whether a scan of the collection
+	// is, too.
+	Allows func(*schema.Index) bool
+	Scans  bool
+	// Settings is what explain shows of them.
+	Settings bson.Doc
+}
+
+// candidatesOf lists the plans of a query over a collection. Those that the query's settings
+// do not allow are left out, if there are others.
+func (x *Executor) candidatesOf(c *catalog.Collection, q *Query) ([]plan.Node, error) {
+	described := x.describe(c)
+	if q.Preferred == nil || q.Preferred.Allows == nil {
+		return plan.Candidates(described, &q.Query)
+	}
+	filter := q.Allowed
+	q.Allowed = q.Preferred.Allows
+	nodes, err := plan.Candidates(described, &q.Query)
+	scans := func(n plan.Node) bool {
+		return has(n, func(n plan.Node) bool { _, ok := n.(*plan.CollScan); return ok })
+	}
+	if err == nil && (q.Preferred.Scans || !slices.ContainsFunc(nodes, scans)) {
+		return nodes, nil
+	}
+	q.Allowed = filter
+	return plan.Candidates(described, &q.Query)
 }
 
 // start plans a query over a fresh snapshot and chooses among the plans: the

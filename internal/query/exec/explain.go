@@ -131,7 +131,10 @@ func (r *running) explainPlanner(b *bson.Builder, ns string, planned time.Durati
 	}
 	b.OpenDoc("queryPlanner").String("namespace", ns)
 	b.Doc("parsedQuery", r.query.shown())
-	b.Bool("indexFilterSet", r.query.Allowed != nil)
+	b.Bool("indexFilterSet", r.query.Allowed != nil && r.query.Preferred == nil)
+	if p := r.query.Preferred; p != nil {
+		b.Doc("querySettings", p.Settings)
+	}
 	b.String("queryHash", shape).String("planCacheShapeHash", shape).String("planCacheKey", r.key)
 	b.Int64("optimizationTimeMillis", planned.Milliseconds())
 	if whole {

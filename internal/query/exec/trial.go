@@ -387,7 +387,7 @@ func newEntry(q *Query, shape plan.Shape, key string, best *candidate, all []*ca
 	p := &plancache.Entry{
 		Shape: shape, Key: key, Signature: plan.Signature(best.node),
 		Query: q.Filter.Text().Clone(), Sort: orEmpty(q.Sort.Spec()), Projection: projectionSpec(q.Projection), Collation: q.Collation.Clone(),
-		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil, Plan: plan.Explain(best.node, nil, maxEntryPlan),
+		Works: best.stage.Stats().Works, Created: time.Now(), IndexFilterSet: q.Allowed != nil && q.Preferred == nil, Plan: plan.Explain(best.node, nil, maxEntryPlan),
 	}
 	for _, c := range append([]*candidate{best}, others(all, best)...) {
 		p.Stats = append(p.Stats, c.stats(false, maxEntryPlan))

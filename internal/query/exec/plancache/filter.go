@@ -21,8 +21,8 @@ type Filter struct {
 	shape plan.Shape
 }
 
-// allows reports whether the filter allows an index for the query.
-func (f *Filter) allows(ix *schema.Index) bool {
+// Allows reports whether the filter allows an index for the query.
+func (f *Filter) Allows(ix *schema.Index) bool {
 	return slices.Contains(f.Names, ix.Name) || slices.ContainsFunc(f.Keys, func(k bson.Doc) bool {
 		return bson.CompareDocs(k, ix.Key, nil) == 0
 	})
@@ -82,7 +82,7 @@ func ApplyFilter(c *catalog.Collection, q *plan.Query) {
 	shape := plan.ShapeOf(q)
 	for _, f := range filters {
 		if f.shape == shape {
-			q.Allowed = f.allows
+			q.Allowed = f.Allows
 		}
 	}
 }
