@@ -76,6 +76,7 @@ type follower struct {
 	routers []*testkit.Server
 	mu      sync.Mutex
 	seen    map[string][]string // by document
+	tokens  map[string][]string // of what was seen
 	opened  int
 	failed  error
 }
@@ -141,7 +142,7 @@ func (f *follower) read(ctx context.Context, token *bson.Raw) error {
 		}
 		id := c.DocumentKey[1].Value.(string)
 		f.mu.Lock()
-		f.seen[id] = append(f.seen[id], what)
+		f.seen[id], f.tokens[id] = append(f.seen[id], what), append(f.tokens[id], c.ID.String())
 		f.mu.Unlock()
 	}
 	return nil
@@ -166,7 +167,7 @@ func (h *history) judge(f *follower) error {
 		if slices.Equal(seen, want) || d.unknown != "" && (slices.Equal(seen, also) || slices.Equal(seen, append(also, "expired"))) {
 			continue
 		}
-		bad = append(bad, fmt.Sprintf("%s: %v, not %v (%s)", id, seen, want, d.unknown))
+		bad = append(bad, fmt.Sprintf("%s: %v, not %v (%s), by the tokens %v", id, seen, want, d.unknown, f.tokens[id]))
 	}
 	if len(bad) > 0 {
 		return fmt.Errorf("%d documents of %d: %s", len(bad), len(h.all), strings.Join(bad[:min(len(bad), 10)], "; "))
@@ -202,7 +203,7 @@ func TestStreamsUnderLoad(t *testing.T) {
 	defer readers.Wait()
 	defer end()
 	for range 2 {
-		f := &follower{routers: c.routers, seen: map[string][]string{}}
+		f := &follower{routers: c.routers, seen: map[string][]string{}, tokens: map[string][]string{}}
 		followers = append(followers, f)
 		readers.Go(func() { f.follow(watching) })
 	}
@@ -245,9 +246,7 @@ func TestStreamsUnderLoad(t *testing.T) {
 	time.Sleep(time.Second) // something is written without it
 	stop()
 	h.clients.Wait()
-	for i, f := range followers {
-		until(t, fmt.Sprintf("follower %d has seen all", i), func() error { return h.judge(f) })
-	}
+	until(t, "the followers have seen all", func() error { return errors.Join(h.judge(followers[0]), h.judge(followers[1])) })
 	end()
 	readers.Wait()
 	for _, f := range followers {

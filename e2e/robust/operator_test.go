@@ -43,7 +43,7 @@ func TestCannotStart(t *testing.T) {
 		{"port in use", config.ExitNetError, []string{strconv.Itoa(s.Port), "address already in use"}, []string{"--dbpath", other, "--port", strconv.Itoa(s.Port)}},
 		{"unknown option", config.ExitBadOptions, []string{"--dbpth: unknown option; did you mean --dbpath?"}, []string{"--dbpth", other}},
 		{"all at once", config.ExitBadOptions, []string{file + ":2: unknown option net.prot", "--port: 99999 is not between 0 and 65535",
-			"MAYFLY_STORAGE_JOURNAL_COMMIT_INTERVAL_MS", "--tlsMode: TLS is not offered yet", `Bad value for parameter "ttlMonitorSleepSecs"`},
+			"MAYFLY_STORAGE_JOURNAL_COMMIT_INTERVAL_MS", "need tlsCertificateKeyFile when TLS is enabled", `Bad value for parameter "ttlMonitorSleepSecs"`},
 			[]string{"--config", file, "--port", "99999", "--tlsMode", "requireTLS", "--setParameter", "ttlMonitorSleepSecs=0"}},
 		{"no directory", config.ExitUncaught, []string{"no/such", "not found"}, []string{"--dbpath", filepath.Join(other, "no/such/dir"), "--port", free}},
 		{"a file for a directory", config.ExitUncaught, []string{unwritable}, []string{"--dbpath", unwritable, "--port", free}},
