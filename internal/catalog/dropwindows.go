@@ -468,6 +468,9 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	err = x.o.Permit.Unit(func() error {
 		x.coll.live.gate.Lock()
 		defer x.coll.live.gate.Unlock()
+		if now := x.coll.Latest(); now == nil || now.sharding.Moves() {
+			return nil // it was dropped, or what lies there may be another shard's since the visit began
+		}
 		sum, windows, err := x.sum(upTo)
 		if err != nil || !may(sum) || sum[windowDocs] == 0 {
 			return err

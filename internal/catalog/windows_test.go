@@ -547,3 +547,50 @@ func TestWindowsFollowedAndBack(t *testing.T) {
 		t.Errorf("%d documents", v.Records)
 	}
 }
+
+// No range is dropped while a range of the collection is handed over, even where the visit of
+// the monitor has begun before that; it goes afterwards.
+func TestRangesStayDuringMove(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "db", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{parse(t, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10}`)}); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+		return u.Insert(t.Context(), coll, parse(t, `{"_id": 1, "at": {"$date": "2001-01-01T00:00:00Z"}}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schema.ParseShardKey(parse(t, `{"_id": "hashed"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	block := func(b *schema.BlockedRange) {
+		t.Helper()
+		if _, err := c.SetSharding(t.Context(), ns, func(*Collection) (*schema.Sharding, error) {
+			return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1}, Blocked: b}, nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func() int64 {
+		t.Helper()
+		d, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Docs
+	}
+	block(&schema.BlockedRange{ShardRange: k.Whole(), Operation: 1})
+	if n := drop(); n != 0 {
+		t.Errorf("%d documents were dropped while their range was handed over", n)
+	}
+	block(nil)
+	if n := drop(); n != 1 {
+		t.Errorf("%d documents were dropped afterwards", n)
+	}
+}
