@@ -594,3 +594,46 @@ func TestRangesStayDuringMove(t *testing.T) {
 		t.Errorf("%d documents were dropped afterwards", n)
 	}
 }
+
+// A document whose range was hidden after somebody had found it is not there for a unit, but
+// for those of the cluster's operations.
+func TestHiddenIsNotLocked(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "db", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	coll := c.Lookup(ns)
+	doc := parse(t, `{"_id": 1}`)
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return u.Insert(t.Context(), coll, doc) }); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schema.ParseShardKey(parse(t, `{"_id": "hashed"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.SetSharding(t.Context(), ns, func(*Collection) (*schema.Sharding, error) {
+		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
+			Hidden: []schema.HiddenRange{{ShardRange: k.Whole(), Operation: 1}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, moving := range []bool{false, true} {
+		if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
+			u.Moving = moving
+			key, found, err := u.LockID(t.Context(), coll, doc.Lookup("_id"))
+			if err == nil && (found != nil) != moving {
+				t.Errorf("moving %v: found %v by its _id", moving, found)
+			}
+			if err == nil && moving {
+				found, err = u.LockRecord(t.Context(), coll, key)
+				if found == nil {
+					t.Error("not found by its record")
+				}
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
