@@ -625,11 +625,21 @@ func TestHiddenIsNotLocked(t *testing.T) {
 			if err == nil && (found != nil) != moving {
 				t.Errorf("moving %v: found %v by its _id", moving, found)
 			}
+			read := 0
 			if err == nil && moving {
+				if _, err := u.LockRecords(t.Context(), coll, []RecordKey{key}, func(RecordKey, bson.Doc) error { read++; return nil }); err != nil {
+					return err
+				}
 				found, err = u.LockRecord(t.Context(), coll, key)
 				if found == nil {
 					t.Error("not found by its record")
 				}
+			} else if err == nil {
+				all := []RecordKey{coll.AppendIDKey(nil, doc.Lookup("_id"))}
+				_, err = u.LockRecords(t.Context(), coll, all, func(RecordKey, bson.Doc) error { read++; return nil })
+			}
+			if read > 0 && !moving {
+				t.Error("found among other records")
 			}
 			return err
 		}); err != nil {
