@@ -56,8 +56,8 @@ sim: ## members of a replica set in virtual time, their disks, network and clock
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
 
 .PHONY: test-cluster
-test-cluster: build ## a cluster whose parts are killed at every step of a move and of DDL
-	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run TestKill -cluster.long
+test-cluster: build ## a cluster whose parts are killed at every step of a move, of DDL and of commits
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run 'TestKill|TestTransfers' -cluster.long
 
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
