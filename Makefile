@@ -28,7 +28,7 @@ test-unit: ## the Go tests with assertions on, without anything to install
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server
 	./e2e/install
-	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./e2e/...
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 15m ./e2e/...
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 10m ./internal/bench -run 'TestSharded$$'
 	./e2e/run
 	./e2e/cosmos/run
