@@ -21,23 +21,30 @@ func TestImport(t *testing.T) {
 	}
 }
 
-func testImport(t *testing.T, hashed bool) {
+// openReceiving opens a catalog with an empty collection that is sharded by a key, all of whose
+// ranges are being received.
+func openReceiving(t *testing.T, ns schema.Namespace, key string) (*Catalog, *schema.ShardKey) {
+	t.Helper()
 	c := open(t, storage.NewMemFS())
-	ctx := t.Context()
-	ns := schema.Namespace{DB: "d", Coll: "c"}
-	if _, err := c.Create(ctx, ns, nil); err != nil {
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
 		t.Fatal(err)
 	}
-	k, err := schema.ParseShardKey(parse(t, `{"k": "hashed"}`))
+	k, err := schema.ParseShardKey(parse(t, key))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
+	if _, err := c.SetSharding(t.Context(), ns, func(*Collection) (*schema.Sharding, error) {
 		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
 			Hidden: []schema.HiddenRange{{ShardRange: k.Whole(), Operation: 1, Receiving: true}}}, nil
 	}); err != nil {
 		t.Fatal(err)
 	}
+	return c, k
+}
+
+func testImport(t *testing.T, hashed bool) {
+	ctx, ns := t.Context(), schema.Namespace{DB: "d", Coll: "c"}
+	c, _ := openReceiving(t, ns, `{"k": "hashed"}`)
 	if hashed {
 		if err := c.LieByShardKey(ctx, ns); err != nil {
 			t.Fatal(err)
@@ -103,22 +110,8 @@ func testImport(t *testing.T, hashed bool) {
 // tells that none is taken; where something lies between them, and where the type of an _id
 // does not say it, all are looked up.
 func TestImportByHashOfID(t *testing.T) {
-	c := open(t, storage.NewMemFS())
-	ctx := t.Context()
-	ns := schema.Namespace{DB: "d", Coll: "c"}
-	if _, err := c.Create(ctx, ns, nil); err != nil {
-		t.Fatal(err)
-	}
-	k, err := schema.ParseShardKey(parse(t, `{"_id": "hashed"}`))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
-		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
-			Hidden: []schema.HiddenRange{{ShardRange: k.Whole(), Operation: 1, Receiving: true}}}, nil
-	}); err != nil {
-		t.Fatal(err)
-	}
+	ctx, ns := t.Context(), schema.Namespace{DB: "d", Coll: "c"}
+	c, k := openReceiving(t, ns, `{"_id": "hashed"}`)
 	if err := c.LieByShardKey(ctx, ns); err != nil {
 		t.Fatal(err)
 	}

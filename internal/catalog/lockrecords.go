@@ -49,12 +49,7 @@ func (u *Unit) LockRecords(ctx context.Context, c *Collection, keys []RecordKey,
 		if ctx.Err() != nil {
 			return busy, context.Cause(ctx)
 		}
-		if err := w.read(k, func(k RecordKey, doc bson.Doc) error {
-			if u.hides(c, doc) {
-				return nil
-			}
-			return f(k, doc)
-		}); err != nil {
+		if err := w.read(k, f); err != nil {
 			return busy, err
 		}
 	}

@@ -352,28 +352,18 @@ func (t *Transaction) take(ctx context.Context) error {
 	ctx, end := context.WithTimeoutCause(ctx, wait, LockTimeout("the locks of a transaction that is prepared", wait))
 	defer end()
 	u := t.draft
-	for {
+	if err := t.untilOpen(ctx, u, func() (closed *Collection, err error) {
 		u.redraft(t)
 		u.redoes, u.locksFreed = t, true
 		u.SetTime(t.head.second)
-		closed, err := t.writeAll(ctx, u)
-		if err == nil {
-			u.e.release()
-			u.e = effects.Get().(*Effect)
-			u.e.c, u.e.u, u.e.at = u.c, u.u, t.at
-			return u.u.Restart()
-		}
-		u.leaveGates()
-		if closed == nil || !errors.Is(err, storage.ErrLockBusy) {
-			return err
-		}
-		if err := t.await(ctx, closed); err != nil {
-			return err
-		}
-		if err := u.u.Restart(); err != nil {
-			return err
-		}
+		return t.writeAll(ctx, u)
+	}); err != nil {
+		return err
 	}
+	u.e.release()
+	u.e = effects.Get().(*Effect)
+	u.e.c, u.e.u, u.e.at = u.c, u.u, t.at
+	return u.u.Restart()
 }
 
 // writeAll is write, and adds what had to go for a write to the list, in front of it.

@@ -434,25 +434,13 @@ func TestPreparedEverywhereTheSame(t *testing.T) {
 // TestPreparedKeepsRanges holds that no range is dropped beside a prepared transaction, that the
 // monitor does not wait for it, and that the range goes afterwards.
 func TestPreparedKeepsRanges(t *testing.T) {
-	c := open(t, storage.NewMemFS())
-	ns := schema.Namespace{DB: "db", Coll: "c"}
-	if _, err := c.Create(t.Context(), ns, nil); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := c.CreateIndexes(t.Context(), ns, []bson.Doc{parse(t, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10}`)}); err != nil {
-		t.Fatal(err)
-	}
-	coll := c.Lookup(ns)
-	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error {
-		return u.Insert(t.Context(), coll, parse(t, `{"_id": 1, "at": {"$date": "2001-01-01T00:00:00Z"}}`))
-	}); err != nil {
-		t.Fatal(err)
-	}
+	c, coll := openWindowed(t)
+	insertDated(t, c, coll, 1, 2, 1_000)
 	tr := transact(t, c, 1)
 	if !tr.Enter() {
 		t.Fatal("the transaction is over")
 	}
-	if err := writeText(t, tr.Draft(), coll, `{"_id": 1}`, `{"_id": 1, "at": {"$date": "2001-01-01T00:00:00Z"}, "x": 1}`); err != nil {
+	if err := writeText(t, tr.Draft(), coll, `{"_id": 1}`, `{"_id": 1, "at": {"$date": {"$numberLong": "1000"}}, "x": 1}`); err != nil {
 		t.Fatal(err)
 	}
 	tr.LeaveGates()
@@ -462,7 +450,7 @@ func TestPreparedKeepsRanges(t *testing.T) {
 	tr.Leave()
 	drop := func() int64 {
 		t.Helper()
-		d, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: time.Date(2002, 1, 1, 0, 0, 0, 0, time.UTC).UnixMilli()})
+		d, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: 1_000_000})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -212,6 +213,19 @@ func (c *Collection) hasBuckets(of *Collection) bool {
 func (u *Unit) leave(c *Collection) {
 	u.gates = u.gates[:len(u.gates)-1]
 	c.live.gate.RUnlock()
+}
+
+// OwnedElsewhere reports whether a document that the unit has locked is another shard's: its
+// range may have been handed over since the unit's caller found the document, as a unit waits
+// at the gate meanwhile. What the server removes on its own is asked for with this; statements
+// of routers have a version that is checked, and index builds and relayouts take all documents.
+// REQUIRES: the unit is inside the collection's gate.
+func (u *Unit) OwnedElsewhere(c *Collection, doc bson.Doc) bool {
+	if !invariant.Check(u.inside(c.live), "catalog: OwnedElsewhere is asked inside the gate") {
+		return true
+	}
+	now := c.Latest()
+	return now != nil && now.sharding.Hides(doc)
 }
 
 // checkOwned rejects a new document in a range that another shard owns. Errors: 13388.

@@ -210,3 +210,34 @@ func TestMovedKeepsItsTime(t *testing.T) {
 		}
 	}
 }
+
+// TestRangesStayDuringMove: no window is dropped while a range of the collection is handed over,
+// even where the visit of the monitor began before that; it is dropped afterwards.
+func TestRangesStayDuringMove(t *testing.T) {
+	c, coll := openWindowed(t)
+	insertDated(t, c, coll, 0, 1, 1_000)
+	change := func(f func(s *schema.Sharding, whole schema.ShardRange)) {
+		t.Helper()
+		if _, err := c.SetSharding(t.Context(), coll.Namespace, func(*Collection) (*schema.Sharding, error) { return entryOf(t, f), nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop := func() int64 {
+		t.Helper()
+		d, err := c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: 1_000_000})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d.Docs
+	}
+	change(func(s *schema.Sharding, whole schema.ShardRange) {
+		s.Blocked = &schema.BlockedRange{ShardRange: whole, Operation: 1}
+	})
+	if n := drop(); n != 0 {
+		t.Errorf("%d documents were dropped while their range was handed over", n)
+	}
+	change(func(*schema.Sharding, schema.ShardRange) {})
+	if n := drop(); n != 1 {
+		t.Errorf("%d documents were dropped afterwards", n)
+	}
+}

@@ -226,7 +226,7 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 				if err := x.o.Permit.Check(u.inLatest(x.coll)); err != nil {
 					return err
 				}
-				if x.rule.Due(doc) > x.now {
+				if x.rule.Due(doc) > x.now || u.OwnedElsewhere(x.coll, doc) {
 					return nil
 				}
 				done.Docs++

@@ -276,8 +276,21 @@ func (t *Transaction) Commit(ctx context.Context, d storage.Durability) error {
 	if err := u.u.Loosen(); err != nil {
 		return err
 	}
+	return t.untilOpen(ctx, u, func() (closed *Collection, err error) {
+		closed, err = t.tryCommit(ctx, u, d)
+		u.leaveGates()
+		return closed, err
+	})
+}
+
+// untilOpen makes the writes again by try, as often as that met a closed gate, after it has
+// waited for it. After an error the unit is inside no gate.
+func (t *Transaction) untilOpen(ctx context.Context, u *Unit, try func() (closed *Collection, err error)) error {
 	for {
-		closed, err := t.tryCommit(ctx, u, d)
+		closed, err := try()
+		if err == nil {
+			return nil
+		}
 		u.leaveGates()
 		if closed == nil || !errors.Is(err, storage.ErrLockBusy) {
 			return err

@@ -216,28 +216,12 @@ func (u *Unit) inside(l *live) bool {
 }
 
 // LockRecord locks a record to the unit's end and returns its newest document,
-// or nil if there is none, or it is another shard's. The document is the caller's copy.
+// or nil if there is none. The document is the caller's copy.
 func (u *Unit) LockRecord(ctx context.Context, c *Collection, key RecordKey) (bson.Doc, error) {
 	c, err := u.enter(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	doc, err := u.lockRecord(ctx, c, key)
-	if err != nil || u.hides(c, doc) {
-		return nil, err
-	}
-	return doc, nil
-}
-
-// hides reports whether a document that the unit has locked is another shard's by now: its
-// range may have been hidden after the unit's owner had found it, since a unit waits while a
-// range is handed over.
-func (u *Unit) hides(c *Collection, doc bson.Doc) bool {
-	return doc != nil && !u.Moving && c.sharding.Hides(doc)
-}
-
-// lockRecord is LockRecord inside the gate, whosever the document is.
-func (u *Unit) lockRecord(ctx context.Context, c *Collection, key RecordKey) (bson.Doc, error) {
 	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, c.lockName(key))
 	if err != nil {
 		return nil, err
@@ -296,14 +280,6 @@ func (u *Unit) LockInto(ctx context.Context, l *Locked, c *Collection, id bson.V
 	if err != nil {
 		return err
 	}
-	if err = u.lockInto(ctx, l, c, id); u.hides(c, l.Doc) {
-		l.Doc = nil
-	}
-	return err
-}
-
-// lockInto is LockInto inside the gate, whosever the document is.
-func (u *Unit) lockInto(ctx context.Context, l *Locked, c *Collection, id bson.Value) error {
 	u.id = c.appendID(u.id[:0], id)
 	fresh, err := u.u.Lock(ctx, storage.LockRecord, c.Ident, u.id)
 	if err != nil {

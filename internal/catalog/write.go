@@ -197,12 +197,13 @@ func (u *Unit) Delete(ctx context.Context, c *Collection, key RecordKey, old bso
 	if err := u.remove(c, key, old); err != nil || !u.locksFreed {
 		return err
 	}
-	return u.lockKeys(ctx)
+	_, err = u.lockKeys(ctx)
+	return err
 }
 
 // lockKeys locks the keys of unique indexes that the planned writes set or, where locksFreed
-// says so, free.
-func (u *Unit) lockKeys(ctx context.Context) error {
+// says so, free: u.locks. fresh says that the unit had none of them.
+func (u *Unit) lockKeys(ctx context.Context) (fresh bool, err error) {
 	u.locks = u.locks[:0]
 	for _, w := range u.plan {
 		if (!w.del || u.locksFreed) && u.checks(w.ix) {
@@ -210,10 +211,9 @@ func (u *Unit) lockKeys(ctx context.Context) error {
 		}
 	}
 	if len(u.locks) == 0 {
-		return nil
+		return true, nil
 	}
-	_, err := u.u.LockAll(ctx, u.locks)
-	return err
+	return u.u.LockAll(ctx, u.locks)
 }
 
 func (u *Unit) remove(c *Collection, key RecordKey, old bson.Doc) error {
@@ -402,17 +402,8 @@ func (u *Unit) writeEntries(c *Collection) error {
 // built, a duplicate is noted for the end of the build. A transaction that is prepared locks
 // those that leave, too: whoever wants one waits until it is decided.
 func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
-	u.locks = u.locks[:0]
-	for _, w := range u.plan {
-		if (!w.del || u.locksFreed) && u.checks(w.ix) {
-			u.locks = append(u.locks, storage.LockKey{Class: storage.LockUnique, ID: w.ix.Ident, Key: w.key.Bytes})
-		}
-	}
-	if len(u.locks) == 0 {
-		return nil
-	}
-	fresh, err := u.u.LockAll(ctx, u.locks)
-	if err != nil {
+	fresh, err := u.lockKeys(ctx)
+	if err != nil || len(u.locks) == 0 {
 		return err
 	}
 	var probe *storage.Iter

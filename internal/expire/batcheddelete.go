@@ -270,14 +270,14 @@ func (v *deleteVisit) wait(ctx context.Context, k catalog.RecordKey) error {
 	})
 }
 
-// remove deletes one locked document if it is still due and the rule is still
-// in force.
+// remove deletes one locked document if it is still due and this shard's, and the rule is
+// still in force.
 func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalog.RecordKey, doc bson.Doc) error {
 	if err := v.d.Permit.Check(v.c.Latest()); err != nil {
 		return err
 	}
 	v.fetch.DocsExamined++
-	if v.d.Rule.Due(doc) > v.d.Now {
+	if v.d.Rule.Due(doc) > v.d.Now || u.OwnedElsewhere(v.c, doc) {
 		v.fetch.Count(stage.NeedTime)
 		v.batch.Refetched++
 		return nil

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // braked is a collection c of which many documents are about to go in many units, and
@@ -156,16 +158,49 @@ func TestBrakes(t *testing.T) {
 	}
 }
 
+// TestHandedOver holds that no document goes once its range was given to another shard, also
+// where a visit has found it before.
+func TestHandedOver(t *testing.T) {
+	for _, kind := range brakedKinds {
+		key := `{_id: 1}`
+		if strings.Contains(kind.name, "buckets") {
+			key = `{meta: 1}` // of a stored bucket
+		} else if kind.name == "open measurements" {
+			continue // a move has put them into buckets
+		}
+		t.Run(kind.name, func(t *testing.T) {
+			k, err := schema.ParseShardKey(bson.MustParse(key))
+			if err != nil {
+				t.Fatal(err)
+			}
+			kind.stopsAt(t, func(w *world) {
+				if _, err := w.cat.SetSharding(t.Context(), schema.Namespace{DB: "d", Coll: "c"}, func(*catalog.Collection) (*schema.Sharding, error) {
+					return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
+						Hidden: []schema.HiddenRange{{ShardRange: k.Whole(), Operation: 1}}}, nil
+				}); err != nil {
+					t.Fatal(err)
+				}
+			})
+		})
+	}
+}
+
 // slowCommit is how long a commit takes, so that a visit is long.
 const slowCommit = 3 * time.Millisecond
 
 func (k *braked) run(t *testing.T, brake string) {
 	later := func(h int) string { return time.Now().UTC().Add(time.Duration(h) * time.Hour).Format("15:04") }
 	brake = strings.NewReplacer("FROM", later(6), "TO", later(7)).Replace(brake)
+	k.stopsAt(t, func(w *world) { w.must(bson.MustParse(brake)) })
+}
+
+// stopsAt demands that no document goes after what brakes.
+func (k *braked) stopsAt(t *testing.T, brake func(*world)) {
+	t.Helper()
 	w := newWorld(t)
 	defer w.close()
 	ended := k.begun(t.Context(), t, w)
-	w.must(bson.MustParse(brake))
+	brake(w)
 	time.Sleep(slowCommit) // for who counts the unit that the brake has waited for
 	gone := w.m.Stats.Deleted.Load()
 	if err := <-ended; err != nil {

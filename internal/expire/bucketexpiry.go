@@ -202,7 +202,7 @@ func (v *bucketVisit) removeBuckets(ctx context.Context, w *exec.Writer, buckets
 	return nil
 }
 
-// removeUnit removes, of some buckets, those that are still due, until the visit
+// removeUnit removes, of some buckets, those that are still due and this shard's, until the visit
 // reaches a limit, and commits.
 func (v *bucketVisit) removeUnit(ctx context.Context, w *exec.Writer, buckets *catalog.Collection, filter *match.Filter, records []catalog.RecordKey, gone *Batch) error {
 	for _, record := range records {
@@ -217,7 +217,7 @@ func (v *bucketVisit) removeUnit(ctx context.Context, w *exec.Writer, buckets *c
 			if err := v.Permit.Check(v.c.Latest()); err != nil {
 				return err
 			}
-			if still, err := filter.Match(doc); err != nil || !still {
+			if still, err := filter.Match(doc); err != nil || !still || u.OwnedElsewhere(buckets, doc) {
 				return err
 			}
 			return v.remove(ctx, u, buckets, record, doc, gone)
