@@ -74,15 +74,9 @@ func primary(t *testing.T, members []*testkit.Server) *testkit.Server {
 	return nil
 }
 
-// TestKillPrimaries is TestKilledUnderLoad on sets of three, whose primaries are killed, one
-// set after the other, and start again when another member has taken over.
-func TestKillPrimaries(t *testing.T) {
-	c, sets := startOfThree(t, 2, 2)
-	ctx, stop := context.WithTimeout(t.Context(), killSetsFor())
-	defer stop()
-	n, l, moves := c.load(t, ctx)
-	node := c.mongoose(t)
-	kills := 0
+// killPrimaries kills the primaries of sets, one set after the other, until ctx ends. Each
+// starts again when another member has taken over. It returns how many were killed.
+func killPrimaries(t *testing.T, ctx context.Context, sets [][]*testkit.Server) (kills int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		victim := primary(t, sets[i%len(sets)])
 		if victim == nil {
@@ -94,6 +88,18 @@ func TestKillPrimaries(t *testing.T) {
 		time.Sleep(deadTime)
 		victim.Run()
 	}
+	return kills
+}
+
+// TestKillPrimaries is TestKilledUnderLoad on sets of three, whose primaries are killed, one
+// set after the other, and start again when another member has taken over.
+func TestKillPrimaries(t *testing.T) {
+	c, sets := startOfThree(t, 2, 2)
+	ctx, stop := context.WithTimeout(t.Context(), killSetsFor())
+	defer stop()
+	n, l, moves := c.load(t, ctx)
+	node := c.mongoose(t)
+	kills := killPrimaries(t, ctx, sets)
 	c.judge(t, n, l, kills, moves)
 	node.check(t)
 	if kills < 2*len(sets) {

@@ -259,18 +259,7 @@ func TestTransfersOverSets(t *testing.T) {
 	for i := range 4 {
 		running.Go(func() { b.work(ctx, t, uint64(i+1)) })
 	}
-	kills := 0
-	for i := 0; ctx.Err() == nil; i++ {
-		victim := primary(t, sets[1+i%2])
-		if victim == nil {
-			time.Sleep(deadTime / 10)
-			continue
-		}
-		victim.Kill()
-		kills++
-		time.Sleep(deadTime)
-		victim.Run()
-	}
+	kills := killPrimaries(t, ctx, sets[1:])
 	running.Wait()
 	for i := range c.shards { // judge asks the primaries
 		until(t, "a primary", func() error {

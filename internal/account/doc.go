@@ -1,6 +1,6 @@
 // Package account has users and roles: their documents in admin.system.users
 // and admin.system.roles, the commands that change and show them, one file per
-// command, and logins (authentication.go). Package auth defines what they mean
+// command, and logins by passwords (authentication.go) and certificates (authenticate.go). Package auth defines what they mean
 // and decides; this one stores.
 //
 // A Store (store.go) changes them one at a time, each change in one unit

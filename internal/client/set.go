@@ -346,7 +346,7 @@ func (s *Set) watch(ctx context.Context, m *member) {
 			if ctx.Err() == nil {
 				s.lostQuietly(m, err)
 			}
-			if mongoerr.Is(err, mongoerr.AuthenticationFailed) && !sleep(ctx, heartbeat) { // it delays who tries at once
+			if mongoerr.Is(err, mongoerr.AuthenticationFailed) && Sleep(ctx, heartbeat) != nil { // it delays who tries at once
 				return
 			}
 		}
@@ -357,21 +357,21 @@ func (s *Set) watch(ctx context.Context, m *member) {
 	}
 }
 
-// sleep waits, and says whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
+// Sleep waits before an attempt is repeated. It returns the cause if ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-		return true
+		return nil
 	case <-ctx.Done():
-		return false
+		return context.Cause(ctx)
 	}
 }
 
 // rest waits until the next check: at least failedPause, however many callers wait.
 func (m *member) rest(ctx context.Context, pause time.Duration) bool {
-	if !sleep(ctx, min(pause, failedPause)) {
+	if Sleep(ctx, min(pause, failedPause)) != nil {
 		return false
 	}
 	if pause <= failedPause {

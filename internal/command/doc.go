@@ -8,5 +8,8 @@
 // reply. What commands share beyond that lives here, too: the tables of cursors and of
 // sessions, the server's parameters, the profiler and the command metrics.
 //
+// The transactions of sessions (transaction.go), and what a shard's part in a transaction
+// over several does beyond that (participant.go), are here as well.
+//
 // Start reading at dispatch.go, then op.go and fields.go.
 package command

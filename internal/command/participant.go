@@ -100,14 +100,9 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 	if err := tr.continues(op); err != nil {
 		return err
 	}
-	if err := d.overtaken(se); err != nil {
+	if err := op.enterLast(); err != nil {
 		return err
 	}
-	if !tr.t.Enter() {
-		d.abortTransaction(se)
-		return tr.over(op.Generic.TxnNumber)
-	}
-	d.Cursors.KillTransaction(se.ID, tr.number)
 	tr.t.SetLockWait(d.Transactions.wait())
 	readOnly, err := false, op.mayCommit(tr.t)
 	if err == nil {

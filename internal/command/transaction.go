@@ -351,14 +351,9 @@ func (op *Op) CommitTransaction(ctx context.Context) error {
 	case err != nil:
 		return err
 	}
-	if err := d.overtaken(se); err != nil {
+	if err := op.enterLast(); err != nil {
 		return err
 	}
-	if !tr.t.Enter() {
-		d.abortTransaction(se)
-		return tr.over(op.Generic.TxnNumber)
-	}
-	d.Cursors.KillTransaction(se.ID, tr.number)
 	last := &lastCommitted{writeConcern: defaultWriteDoc}
 	if v := op.Generic.WriteConcern; v.Type == bson.TypeDocument {
 		last.writeConcern = v.Doc().Clone()
@@ -394,6 +389,23 @@ func (d *Dispatcher) overtaken(se *Session) error {
 		err = tooOld(se, number, newest)
 	}
 	return err
+}
+
+// enterLast enters the transaction of op, which is in progress, for the last time: it is
+// prepared or committed next, and its cursors end. Errors: those of overtaken; 251 if it has
+// ended meanwhile.
+func (op *Op) enterLast() error {
+	d, se := op.Dispatcher, op.Session
+	tr := &se.transaction
+	if err := d.overtaken(se); err != nil {
+		return err
+	}
+	if !tr.t.Enter() {
+		d.abortTransaction(se)
+		return tr.over(op.Generic.TxnNumber)
+	}
+	d.Cursors.KillTransaction(se.ID, tr.number)
+	return nil
 }
 
 // mayCommit returns the error for a transaction that has written where user writes have

@@ -27,7 +27,8 @@
 //
 // In production a Replica (replica.go) is the goroutine that owns a Group, a Store
 // (store.go) its log and machine in one engine, and a Network (network.go) the connection
-// to other processes.
+// to other processes, which prove that they are members by a key or their certificates
+// (keycredentials.go, membercredentials.go).
 //
 // # Invariants
 //

@@ -118,7 +118,7 @@ func (b *batch) step(ctx context.Context, rt *route) error {
 		return err
 	}
 	if alone != nil {
-		return b.twoPhases(ctx, rt, alone)
+		return b.withoutKey(ctx, rt, alone)
 	}
 	if len(parts) == 0 {
 		return nil

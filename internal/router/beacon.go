@@ -25,7 +25,7 @@ func (r *Router) Beacon(ctx context.Context) {
 			r.Log.InfoContext(ctx, "The router could not update its document in config.mongos", "error", err)
 		}
 		cancel()
-		if rest(ctx, beaconPause) != nil {
+		if client.Sleep(ctx, beaconPause) != nil {
 			return
 		}
 	}

@@ -426,7 +426,7 @@ func (src *source) fetch(until uint64) (a client.Answer, removed bool, err error
 			return a, false, err
 		}
 		src.forget()
-		if rest(ctx, pause) != nil {
+		if client.Sleep(ctx, pause) != nil {
 			return a, false, context.Cause(ctx)
 		}
 	}

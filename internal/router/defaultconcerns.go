@@ -78,7 +78,7 @@ func (r *Router) keepConcerns(reply bson.Doc) (*knownConcerns, error) {
 // FollowConcerns reads the defaults again and again, until ctx ends: another router may
 // have changed them.
 func (r *Router) FollowConcerns(ctx context.Context) {
-	for rest(ctx, concernInterval) == nil {
+	for client.Sleep(ctx, concernInterval) == nil {
 		if _, err := r.readConcerns(ctx); err != nil && ctx.Err() == nil {
 			r.Log.InfoContext(ctx, "The config servers do not say the default write concern", "error", err)
 		}

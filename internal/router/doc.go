@@ -7,5 +7,9 @@
 // Commands that change the cluster are forwarded to the config primary under the names
 // that mongos uses (configsvr.go). Each command has a file, as in package node.
 //
+// Transactions of clients: transaction.go and committransaction.go. A change stream is merged of
+// those of all shards: changestream.go. Updates and deletes of one document that do not give
+// the shard key: withoutkey.go. What is sampled of queries: samples.go.
+//
 // Start reading at router.go, then routes.go, ask.go and find.go.
 package router

@@ -146,7 +146,7 @@ func passReply(op *command.Op, reply bson.Doc) {
 }
 
 // modifyChosen chooses the document among all shards, and runs the command on its shard. See
-// twoPhases.
+// withoutKey.
 func (r *Router) modifyChosen(ctx context.Context, op *command.Op, rt *route, shards []string, w wanted) error {
 	if retryable(op) {
 		probe := withField(withoutFields(op.Body, "upsert", "hint", "sort"), "query", bson.Document(nothing))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -58,7 +59,7 @@ func (r *Router) afterStale(ctx context.Context, rt *route, stale error, times i
 		r.routes.forget(func(n string) bool { return n == ns })
 	}
 	if times > 0 {
-		if err := rest(ctx, min(time.Millisecond<<times, maxStalePause)); err != nil {
+		if err := client.Sleep(ctx, min(time.Millisecond<<times, maxStalePause)); err != nil {
 			return nil, err
 		}
 	}

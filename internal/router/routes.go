@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
@@ -156,21 +157,9 @@ func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route
 			return nil, err
 		}
 		known = nil
-		if err := rest(ctx, pause); err != nil {
+		if err := client.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
-	}
-}
-
-// rest sleeps. It returns the cause if ctx ends.
-func rest(ctx context.Context, pause time.Duration) error {
-	timer := time.NewTimer(pause)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 

@@ -63,7 +63,7 @@ func (s *sampling) take(now time.Time) bool {
 // FollowQueryAnalyzers asks the config servers what is to be sampled, and writes samples, until
 // ctx ends.
 func (r *Router) FollowQueryAnalyzers(ctx context.Context) {
-	for last := time.Now(); rest(ctx, samplesTick) == nil; {
+	for last := time.Now(); client.Sleep(ctx, samplesTick) == nil; {
 		if time.Since(last) < time.Duration(r.samples.every.Load())*time.Second {
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -28,7 +29,7 @@ func (r *Router) atSnapshots(run command.Handler) command.Handler {
 				return err
 			}
 			op.Body, op.ReadConcern.AtClusterTime = body, 0
-			if err := rest(ctx, min(time.Duration(try)*100*time.Microsecond, 5*time.Millisecond)); err != nil {
+			if err := client.Sleep(ctx, min(time.Duration(try)*100*time.Microsecond, 5*time.Millisecond)); err != nil {
 				return err
 			}
 		}

@@ -278,7 +278,7 @@ func (r *Router) transact(ctx context.Context, op *command.Op, run command.Handl
 		tx.chooseTime()
 		err = run(ctx, op)
 		pause := tx.again(err, try)
-		if pause == 0 || !tx.restart(ctx) || rest(ctx, pause) != nil {
+		if pause == 0 || !tx.restart(ctx) || client.Sleep(ctx, pause) != nil {
 			break
 		}
 	}

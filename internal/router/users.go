@@ -75,7 +75,7 @@ func (r *Router) FollowUsers(ctx context.Context) {
 	}
 	ask := new(bson.Builder).Int32("_getUserCacheGeneration", 1).Finish()
 	var known bson.Value
-	for rest(ctx, time.Duration(r.userInterval.Load())*time.Second) == nil {
+	for client.Sleep(ctx, time.Duration(r.userInterval.Load())*time.Second) == nil {
 		a, err := r.config.Run(ctx, client.Call{DB: "admin", Body: ask, Idempotent: true})
 		if err != nil {
 			if ctx.Err() == nil {

@@ -198,12 +198,12 @@ func (c *connection) refuse(m *wire.Message, err error) bool {
 
 // send writes a reply, or logs why it cannot.
 func (c *connection) send(m *wire.Message) bool {
-	n, err := wire.Write(c.clear, m)
+	n, err := wire.Write(c.plain, m)
 	var user *mongoerr.Error
 	if errors.As(err, &user) {
 		// The reply is too large for a message; the client gets an error instead.
 		m.Body = command.ErrorReply(user)
-		n, err = wire.Write(c.clear, m)
+		n, err = wire.Write(c.plain, m)
 	}
 	c.server.stats.bytesOut.Add(n)
 	if err != nil {

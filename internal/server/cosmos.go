@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -185,27 +184,4 @@ func (e *cosmosEndpoint) stop(ctx context.Context) error {
 	e.drain(ctx)
 	e.running.Wait()
 	return nil
-}
-
-// endpointCertificate reads the endpoint's certificate, and creates one if there is none or it
-// has expired.
-func endpointCertificate(dir string) (tls.Certificate, error) {
-	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
-	if c, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil && time.Now().Before(c.Leaf.NotAfter) {
-		return c, nil
-	}
-	cert, key, err := newCertificate(time.Now())
-	if err != nil {
-		return tls.Certificate{}, err
-	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return tls.Certificate{}, err
-	}
-	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
-		return tls.Certificate{}, err
-	}
-	if err := os.WriteFile(certFile, cert, 0o644); err != nil {
-		return tls.Certificate{}, err
-	}
-	return tls.X509KeyPair(cert, key)
 }

@@ -15,6 +15,9 @@
 // its client is still there (watch.go), and another one holds Go's collector to
 // what suits a heap that is mostly the cache (heap.go).
 //
+// What speaks TLS is told by its first bytes, and decrypted before anything else is looked at
+// (secure.go).
+//
 // Logs are MongoDB's JSON lines on log/slog (log.go). Attributes of the names
 // c, id, ctx and tags become the fields of the line, all others its attr:
 //

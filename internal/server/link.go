@@ -20,9 +20,9 @@ import (
 // unregisters it.
 type link struct {
 	net.Conn
-	// clear is what is read and written: Conn, or the TLS on it. It is set before the link is
-	// handed on.
-	clear  net.Conn
+	// plain is what is read and written, without the encryption: Conn, or the TLS on it. It is
+	// set before the link is handed on.
+	plain  net.Conn
 	server *Server
 	raw    syscall.RawConn // of the socket below any TLS; nil if there is none
 	client *command.Client
@@ -44,7 +44,7 @@ type link struct {
 
 // newLink makes a link. protocol is that of command.Client.
 func (s *Server) newLink(nc net.Conn, id int64, protocol string) *link {
-	l := &link{Conn: nc, clear: nc, server: s, raw: socketOf(nc), name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
+	l := &link{Conn: nc, plain: nc, server: s, raw: socketOf(nc), name: "conn" + strconv.FormatInt(id, 10), uuid: bson.NewUUID().String()}
 	l.client = &command.Client{ConnectionID: id, Remote: addr(nc.RemoteAddr()), Local: addr(nc.LocalAddr()), Protocol: protocol}
 	l.log = s.network.With("ctx", l.name)
 	l.ctx, l.cancel = context.WithCancelCause(withContext(s.life, l.name))
@@ -126,14 +126,14 @@ var longAgo = time.Unix(1, 0)
 
 // Read counts what comes.
 func (l *link) Read(p []byte) (int, error) {
-	n, err := l.clear.Read(p)
+	n, err := l.plain.Read(p)
 	l.server.stats.bytesIn.Add(int64(n))
 	return n, err
 }
 
 // Write counts what goes.
 func (l *link) Write(p []byte) (int, error) {
-	n, err := l.clear.Write(p)
+	n, err := l.plain.Write(p)
 	l.server.stats.bytesOut.Add(int64(n))
 	return n, err
 }

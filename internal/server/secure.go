@@ -87,7 +87,7 @@ func (s *Server) handshake(l *link, in *heard) error {
 	if err != nil {
 		return err
 	}
-	l.clear, l.client.Encrypted, l.client.Holder = t, true, holder
+	l.plain, l.client.Encrypted, l.client.Holder = t, true, holder
 	if i := int(state.Version) - tls.VersionTLS10; i >= 0 && i < len(s.stats.tls) {
 		s.stats.tls[i].Add(1)
 	}

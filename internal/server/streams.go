@@ -10,7 +10,7 @@ import (
 // which the preface has been read. Each is a link of its own; that of the socket has no
 // operations.
 func (s *Server) serveStreams(l *link) {
-	session := stream.NewServer(l.clear, func(m *stream.Stream) {
+	session := stream.NewServer(l.plain, func(m *stream.Stream) {
 		if admitted := s.admit(m, s.network.With("ctx", "listener"), ""); admitted != nil {
 			admitted.client.Encrypted, admitted.client.Holder = l.client.Encrypted, l.client.Holder
 			go func() {

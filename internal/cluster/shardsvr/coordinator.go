@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -334,23 +335,11 @@ func (c *coordination) ask(ctx context.Context, name string, body bson.Doc, agai
 		n := c.tries[name]
 		c.tries[name]++
 		c.mu.Unlock()
-		if !sleep(ctx, min(firstPause<<min(n, 10), maxPause)) {
-			return bson.Empty, context.Cause(ctx)
+		if err := client.Sleep(ctx, min(firstPause<<min(n, 10), maxPause)); err != nil {
+			return bson.Empty, err
 		}
 	}
 	return c.s.askShard(ctx, name, body)
-}
-
-// sleep waits, and says whether ctx goes on.
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }
 
 // saysNothing reports whether an error of a request leaves open what the participant does.

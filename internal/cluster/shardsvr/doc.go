@@ -10,5 +10,9 @@
 // Each request has a file, or shares one with those that belong to it. How a range of a
 // collection is walked is in range.go.
 //
+// A shard also coordinates transactions that were written to on several shards, and asks the
+// coordinators of those that it has prepared (coordinatecommit.go, coordinator.go;
+// docs/rfcs/0029-transactions-over-shards.md).
+//
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr

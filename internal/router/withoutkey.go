@@ -157,9 +157,9 @@ func (r *Router) madeBy(op *command.Op, rt *route, w wanted, u bson.Value, filte
 	return rt.chunks.TargetInsert(d)
 }
 
-// twoPhases executes a statement on one document that any of several shards may have: it
+// withoutKey executes a statement on one document that any of several shards may have: it
 // chooses a document, and sends the statement to its shard for that document only.
-func (b *batch) twoPhases(ctx context.Context, rt *route, s *statement) error {
+func (b *batch) withoutKey(ctx context.Context, rt *route, s *statement) error {
 	p, err := rt.target(b.op, s)
 	if err != nil {
 		b.fail(s, err)

@@ -4,17 +4,42 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
 	"net"
 	"os"
+	"path/filepath"
 	"time"
 )
 
 // certificateLife is the lifetime of a self-signed certificate.
 const certificateLife = 825 * 24 * time.Hour
+
+// endpointCertificate reads the endpoint's certificate, and creates one if there is none or it
+// has expired.
+func endpointCertificate(dir string) (tls.Certificate, error) {
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	if c, err := tls.LoadX509KeyPair(certFile, keyFile); err == nil && time.Now().Before(c.Leaf.NotAfter) {
+		return c, nil
+	}
+	cert, key, err := newCertificate(time.Now())
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.WriteFile(keyFile, key, 0o600); err != nil {
+		return tls.Certificate{}, err
+	}
+	if err := os.WriteFile(certFile, cert, 0o644); err != nil {
+		return tls.Certificate{}, err
+	}
+	return tls.X509KeyPair(cert, key)
+}
 
 // newCertificate makes a self-signed certificate for this machine, and its key, both PEM.
 func newCertificate(now time.Time) (cert, key []byte, err error) {
