@@ -23,6 +23,11 @@ const maxHotDocument = 1 << 20
 // refused. The operation has left no trace itself.
 var errEvaluatedOnRefused = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation depended on a write that the replica set did not accept").WithLabels("RetryableWriteError")
 
+// errEvaluationOver says that an operation was evaluated on a member that has ceased to be
+// the primary since: what was on its way was applied, or not, while the operation read. It
+// has left no trace itself.
+var errEvaluationOver = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "operation was interrupted because this member is no longer the primary that began it").WithLabels("RetryableWriteError")
+
 // pendingRead is a pending version of a document on which a unit is evaluated.
 type pendingRead struct {
 	pending.Version
@@ -170,7 +175,7 @@ func (u *Unit) ReadsPending() bool { return len(u.reads) > 0 }
 
 // Settle waits until everything on which the unit is evaluated has been applied: it is
 // for callers that report what they read without a commit of the unit. Errors: 11602
-// where some of it was refused, and the cause of ctx's end.
+// where some of it was refused or the evaluation is over, and the cause of ctx's end.
 func (u *Unit) Settle(ctx context.Context) error {
 	for i := range u.reads {
 		if err := u.reads[i].Write.Wait(ctx); errors.Is(err, pending.ErrRefused) {
@@ -179,7 +184,21 @@ func (u *Unit) Settle(ctx context.Context) error {
 			return err
 		}
 	}
+	if u.over() {
+		return errEvaluationOver
+	}
 	return nil
+}
+
+// over reports, of a unit of clients' statements, that what it has read need not be of one
+// state. A deposed primary's writes whose outcome is not known have no locks any more, and
+// are applied beside it where they were in the log. A transaction reads a fixed state.
+func (u *Unit) over() bool {
+	if !u.OnPending || u.txn != nil || u.e.own || len(u.gates) == 0 || u.c.evaluator == nil {
+		return false
+	}
+	now := u.c.evaluate()
+	return u.e.at.Term == 0 || now.Term != u.e.at.Term || now.Epoch != u.e.at.Epoch
 }
 
 // Ordered says that the order of the effect is decided: it takes effect before all

@@ -318,7 +318,7 @@ func (u *Unit) Commit(ctx context.Context, d storage.Durability) error {
 		u.Abort()
 		return err
 	}
-	if len(u.reads) > 0 && u.e.Empty() {
+	if u.OnPending && u.e.Empty() {
 		u.u.ReleaseRecords() // they guard nothing
 		if err := u.Settle(ctx); err != nil {
 			u.Abort()

@@ -20,6 +20,9 @@ type order struct {
 	at   catalog.Evaluation // the current evaluation; zero without a primary
 	held bool               // only Apply applies effects
 	list []*given
+	// Of StepDown, for StepUp: what waited, and the evaluation that is over.
+	lost []*given
+	over catalog.Evaluation
 }
 
 // given is an effect with its encoding and its waiter.
@@ -117,14 +120,32 @@ func (r *Recorder) Drop(n int) {
 // what waits: the first n are applied in the end, as another member has had them in its
 // log, the rest is gone.
 func (r *Recorder) Depose(n int) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	at := r.Evaluate()
-	list := r.order.begin(catalog.Evaluation{}, 0)
-	for _, g := range list {
+	r.StepDown()
+	return r.StepUp(n)
+}
+
+// StepDown is the first part of Depose: there is no primary, and who waits is told that the
+// outcome is unknown.
+func (r *Recorder) StepDown() {
+	for _, g := range r.order.end() {
 		g.done <- errUnknown
 	}
-	for _, g := range list[:min(n, len(list))] {
+}
+
+// end leaves the log without a primary, and returns what waited.
+func (o *order) end() []*given {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.lost, o.over = o.list, o.at
+	o.list, o.at = nil, catalog.Evaluation{}
+	return o.lost
+}
+
+// StepUp is the second: the first n are applied, and the next term begins.
+func (r *Recorder) StepUp(n int) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, g := range r.order.lost[:min(n, len(r.order.lost))] {
 		e, err := r.catalog.Decode(g.bytes)
 		if err != nil {
 			return err
@@ -133,6 +154,6 @@ func (r *Recorder) Depose(n int) error {
 			return err
 		}
 	}
-	r.order.begin(catalog.Evaluation{Term: at.Term + 1, Epoch: at.Epoch + 1}, 0)
+	r.order.begin(catalog.Evaluation{Term: r.order.over.Term + 1, Epoch: r.order.over.Epoch + 1}, 0)
 	return nil
 }

@@ -238,6 +238,73 @@ func TestHotDocument(t *testing.T) {
 	})
 }
 
+// TestDeposedMixesNoStates holds that a client is not told what is true of no state: its
+// update read the document on a member that was deposed, and the index after a write was
+// applied whose outcome nobody had been told, and which has no lock any more.
+func TestDeposedMixesNoStates(t *testing.T) {
+	for _, late := range []bool{false, true} { // the update begins when there is no primary
+		synctest.Test(t, func(t *testing.T) {
+			ctx := t.Context()
+			h, log := openLog(t, storage.NewMemFS())
+			m := &hotModel{t: t, h: h, log: log}
+			if _, err := h.catalog.Create(ctx, hotNS, nil); err != nil {
+				t.Fatal(err)
+			}
+			h.lieHashed(t, hotNS, `{"v": "hashed"}`)
+			h.index(t, hotNS, []string{`{"key": {"u": 1}, "name": "u", "unique": true}`})
+			if _, err := m.operate(ctx, `{"q": {"_id": 0}, "u": {"$set": {"v": 0, "u": 7}}, "upsert": true}`); err != nil {
+				t.Fatal(err)
+			}
+			log.Hold()
+			moved, updated := make(chan error, 1), make(chan error, 1)
+			go func() {
+				_, err := m.operate(ctx, `{"q": {"_id": 0, "v": 0}, "u": {"$set": {"v": 1}}}`)
+				moved <- err
+			}()
+			synctest.Wait()
+			goOn := make(chan struct{})
+			set, err := update.Parse(bson.Document(parseDoc(t, `{"$set": {"v": 2}}`)), &update.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			update := func() {
+				w := h.exec.NewWriter(storage.Buffered)
+				defer w.Abort()
+				q := asked{filter: `{"_id": 0}`}.query(t)
+				_, err := w.Update(ctx, h.catalog.Lookup(hotNS), &Update{Query: q, Update: set, Check: func(bson.Doc, bson.Doc) error {
+					<-goOn // it has read the document
+					return nil
+				}})
+				updated <- err
+			}
+			if !late {
+				go update()
+				synctest.Wait()
+			}
+			log.StepDown()
+			if err := <-moved; !errIsUnknown(err) {
+				t.Errorf("the write in the log ends with %v", err)
+			}
+			if late {
+				go update()
+			}
+			synctest.Wait()
+			if err := log.StepUp(1); err != nil {
+				t.Fatal(err)
+			}
+			close(goOn)
+			if err := <-updated; !mongoerr.Is(err, mongoerr.InterruptedDueToReplStateChange) || errIsUnknown(err) {
+				t.Errorf("the update on the deposed member ends with %v", err)
+			}
+			log.Release()
+			if v := m.read(0); v != 1 {
+				t.Errorf("v is %d", v)
+			}
+			h.close(t)
+		})
+	}
+}
+
 // errIsUnknown says that the outcome of an operation is unknown; any other error says
 // that it left no trace.
 func errIsUnknown(err error) bool {

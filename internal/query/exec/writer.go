@@ -250,7 +250,7 @@ func (w *Writer) Do(ctx context.Context, write func(*catalog.Unit) error) error 
 	}
 	if err != nil {
 		if refused := w.unit.Settle(ctx); refused != nil {
-			return refused // the error is about a version that was never committed
+			return refused // the error is about what was never committed, or never so at one time
 		}
 	}
 	return err
