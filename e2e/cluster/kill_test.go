@@ -57,11 +57,18 @@ func hangs(t *testing.T, s *testkit.Server, request string, ended <-chan error) 
 			t.Fatalf("it ended before %s: %v", request, err)
 		default:
 		}
-		reply := run(t, admin, bson.D{{Key: "currentOp", Value: 1}, {Key: "command." + request, Value: bson.D{{Key: "$exists", Value: true}}}})
-		if len(reply["inprog"].(bson.A)) == 0 {
-			return errors.New("not yet")
+		var found []bson.M
+		cur, err := admin.Aggregate(t.Context(), mongo.Pipeline{
+			{{Key: "$currentOp", Value: bson.D{{Key: "allUsers", Value: true}}}}, // which truncates none
+			{{Key: "$match", Value: bson.D{{Key: "command." + request, Value: bson.D{{Key: "$exists", Value: true}}}}}},
+		})
+		if err == nil {
+			err = cur.All(t.Context(), &found)
 		}
-		return nil
+		if err == nil && len(found) == 0 {
+			err = errors.New("not yet")
+		}
+		return err
 	})
 }
 

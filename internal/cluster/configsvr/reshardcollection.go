@@ -43,6 +43,9 @@ func (s *Server) runReshard(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	c, err := s.sharded(ns)
+	if err == nil && c.Timeseries != nil {
+		key, err = bucketKey(c.Timeseries, &op.Args)
+	}
 	if err != nil {
 		return err
 	}
@@ -146,7 +149,7 @@ func (s *Server) decideReshard(ns string, key *shard.Key, op *command.Op) (decis
 		}
 	}
 	b.Close()
-	if err := s.appendZones(b, ns, key, all, op.Args.Array("zones")); err != nil {
+	if err := s.appendZones(b, c, key, all, op.Args.Array("zones")); err != nil {
 		return decision{}, err
 	}
 	for _, name := range []string{"numInitialChunks", "numSamplesPerChunk", "shardDistribution"} {
@@ -164,7 +167,7 @@ func (s *Server) decideReshard(ns string, key *shard.Key, op *command.Op) (decis
 }
 
 // appendZones writes the zones that the collection is to have. Errors: 2, 72, 177, 178.
-func (s *Server) appendZones(b *bson.Builder, ns string, key *shard.Key, all []shardDoc, asked []bson.Value) error {
+func (s *Server) appendZones(b *bson.Builder, c *collectionDoc, key *shard.Key, all []shardDoc, asked []bson.Value) error {
 	var list []shard.Zone
 	for _, v := range asked {
 		if v.Type != bson.TypeDocument {
@@ -177,7 +180,10 @@ func (s *Server) appendZones(b *bson.Builder, ns string, key *shard.Key, all []s
 		if len(inZone(all, name.Str())) == 0 {
 			return mongoerr.New(mongoerr.ZoneNotFound, "zone %s does not exist", name.Str())
 		}
-		r, err := key.ZoneRange(ns, lo.Doc(), hi.Doc())
+		r, err := key.ZoneRange(c.Namespace, lo.Doc(), hi.Doc())
+		if err == nil {
+			err = checkTimeBound(c, key.Doc(r.Min), key.Doc(r.Max))
+		}
 		if err != nil {
 			return err
 		}
@@ -189,7 +195,7 @@ func (s *Server) appendZones(b *bson.Builder, ns string, key *shard.Key, all []s
 	}
 	b.OpenArray("zones")
 	for i, z := range zones.All() {
-		b.Doc(bson.Index(i), key.ZoneDoc(s.newID(), ns, z))
+		b.Doc(bson.Index(i), key.ZoneDoc(s.newID(), c.id(), z))
 	}
 	b.Close()
 	return nil

@@ -74,7 +74,11 @@ func (r *request) clone(ctx context.Context) error {
 		return true
 	}
 	if ids := r.body.Lookup("ids"); ids.Type == bson.TypeArray && c.HoldsBuckets() {
-		err = r.s.eachOfBuckets(ctx, c, span, ids.Doc().Slice(), send)
+		key := c.Sharding().Key
+		err = r.s.eachOfBuckets(ctx, c, ids.Doc().Slice(), func(doc bson.Doc) bool {
+			place, err := key.Append(nil, doc)
+			return err != nil || !span.Holds(place) || send(doc, func() bson.Value { return bson.Document(bson.Empty) })
+		})
 	} else if ids.Type == bson.TypeArray {
 		err = r.s.eachByID(ctx, c, span, ids, all, send)
 	} else {
@@ -87,15 +91,15 @@ func (r *request) clone(ctx context.Context) error {
 	return err
 }
 
-// eachOfBuckets calls f with those of the buckets with some _ids that lie in a range.
-func (s *Shard) eachOfBuckets(ctx context.Context, c *catalog.Collection, span schema.ShardRange, ids []bson.Value, f func(bson.Doc, func() bson.Value) bool) error {
+// eachOfBuckets calls f with the buckets with some _ids, in the order of these, until it
+// returns false.
+func (s *Shard) eachOfBuckets(ctx context.Context, c *catalog.Collection, ids []bson.Value, f func(bson.Doc) bool) error {
 	state := s.cat.Engine().NewSnapshot()
 	defer state.Close()
 	found, err := c.FindBuckets(ctx, state, ids)
 	if err != nil {
 		return err
 	}
-	key := c.Sharding().Key
 	for _, id := range ids {
 		record := found[catalog.IDName(id)]
 		if record == nil {
@@ -105,9 +109,7 @@ func (s *Shard) eachOfBuckets(ctx context.Context, c *catalog.Collection, span s
 		if err != nil {
 			return err
 		}
-		doc := bson.Doc(v)
-		place, err := key.Append(nil, doc)
-		more := err != nil || !span.Holds(place) || f(doc, func() bson.Value { return bson.Document(bson.Empty) })
+		more := f(bson.Doc(v))
 		if err := closer.Close(); err != nil || !more {
 			return err
 		}

@@ -1,11 +1,14 @@
 package shardsvr
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
@@ -34,14 +37,11 @@ func (r *request) donated() (*catalog.Collection, error) {
 
 // reshard answers {_shardsvrReshard: ns, uuid, key} with {ready: bool, documents, bytes, options,
 // indexes}. It is ready when all that lies here is the shard's own, and no index is being built.
-// Errors: 20 for a time series, 72 for a unique index that another key does not allow.
+// Errors: 72 for a unique index that another key does not allow.
 func (r *request) reshard(context.Context) error {
 	c, err := r.donated()
 	if err != nil {
 		return err
-	}
-	if c.IsTimeseries() {
-		return mongoerr.New(mongoerr.IllegalOperation, "resharding a time-series collection is not supported")
 	}
 	k, err := r.shardKey()
 	if err != nil {
@@ -70,7 +70,7 @@ func (r *request) reshard(context.Context) error {
 }
 
 // reshardSample answers {_shardsvrReshardSample: ns, uuid, key, size} with keys, the bounds at
-// which the new keys of so many documents lie, chosen at random.
+// which the new keys of so many documents lie, chosen at random; of a time series, of buckets.
 func (r *request) reshardSample(ctx context.Context) error {
 	c, err := r.donated()
 	if err != nil {
@@ -81,7 +81,13 @@ func (r *request) reshardSample(ctx context.Context) error {
 		return err
 	}
 	size, _ := bson.ExactInt64(r.body.Lookup("size"))
-	b := new(bson.Builder).String("aggregate", r.ns.Coll).OpenArray("pipeline")
+	if c.IsTimeseries() {
+		if err := r.s.cat.SealAll(ctx, c); err != nil {
+			return err
+		}
+		c = c.Buckets()
+	}
+	b := new(bson.Builder).String("aggregate", c.Namespace.Coll).OpenArray("pipeline")
 	b.OpenDoc("0").OpenDoc("$sample").Int64("size", max(size, 1)).Close().Close()
 	b.OpenDoc("1").OpenDoc("$project").Int32("_id", 0)
 	for field := range key.Pattern().All() {
@@ -118,60 +124,114 @@ const donateTime = time.Second
 
 // donate answers a recipient: {_shardsvrDonate: ns, uuid, key, ranges, after} with documents
 // whose key lies in one of the ranges, in the order of _id, and where to continue;
-// {…, ids} with those of them that exist. Errors: 61 for a document that cannot have the key.
+// {…, ids} with those of them that exist. Of a time series it sends buckets, in the order of
+// their records. Errors: 61 for a document that cannot have the key.
 func (r *request) donate(ctx context.Context) error {
 	c, err := r.donated()
 	if err != nil {
 		return err
 	}
-	key, err := r.shardKey()
-	if err != nil {
+	d := donating{reply: r.reply, began: time.Now(), next: all}
+	if d.key, err = r.shardKey(); err != nil {
 		return err
 	}
-	ranges, err := key.ParseRanges(r.body.Lookup("ranges"))
-	if err != nil {
+	if d.ranges, err = d.key.ParseRanges(r.body.Lookup("ranges")); err != nil {
 		return err
 	}
-	cur, err := r.s.byID(ctx, c, r.body.Lookup("ids"), r.body.Lookup("after"))
+	ids, after := r.body.Lookup("ids"), r.body.Lookup("after")
+	r.reply.OpenArray("documents")
+	if c = c.Stored(); !c.HoldsBuckets() {
+		err = r.donateByID(ctx, c, ids, after, &d)
+	} else {
+		err = r.donateBuckets(ctx, c, ids, after, &d)
+	}
+	if err = cmp.Or(err, d.err); err != nil {
+		return err
+	}
+	r.reply.Close()
+	if !d.next.IsMissing() {
+		r.reply.Value("next", d.next)
+	}
+	return nil
+}
+
+// donating is a reply with documents for a recipient.
+type donating struct {
+	key    *schema.ShardKey
+	ranges schema.ShardRanges
+	reply  *bson.Builder
+	began  time.Time
+	room   []byte
+	n      int
+	bytes  int
+	last   bson.Value // the place of the document before
+	next   bson.Value // where to continue; missing for nowhere
+	err    error
+}
+
+// add writes a document that lies in the ranges. It reports whether there is room and time for
+// more.
+func (d *donating) add(doc bson.Doc, at func() bson.Value) (more bool) {
+	if d.room, d.err = d.key.Append(d.room[:0], doc); d.err != nil {
+		return false
+	}
+	if d.ranges.Hold(d.room) {
+		if d.bytes > 0 && d.bytes+len(doc) > cloneBytes {
+			d.next = d.last
+			return false
+		}
+		d.reply.Doc(bson.Index(d.n), doc)
+		d.n, d.bytes = d.n+1, d.bytes+len(doc)
+	}
+	if d.last = at(); time.Since(d.began) > donateTime {
+		d.next = d.last
+		return false
+	}
+	return true
+}
+
+// donateByID adds documents in the order of _id, or those with some _ids.
+func (r *request) donateByID(ctx context.Context, c *catalog.Collection, ids, after bson.Value, d *donating) error {
+	cur, err := r.s.byID(ctx, c, ids, after)
 	if err != nil {
 		return err
 	}
 	defer cur.Close()
-	after := bson.Value{Type: bson.Missing}
-	if v := r.body.Lookup("after"); v.Type == bson.TypeDocument {
-		after = v.Doc().Lookup("_id")
+	last := bson.Value{Type: bson.Missing}
+	if after.Type == bson.TypeDocument {
+		last = after.Doc().Lookup("_id")
 	}
-	began, bytes, n := time.Now(), 0, 0
-	var last bson.Value
-	var room []byte
-	r.reply.OpenArray("documents")
-	for {
+	for more := true; more; {
 		doc, err := cur.Next(ctx)
-		if err != nil {
+		if doc == nil || err != nil {
 			return err
-		}
-		if doc == nil {
-			r.reply.Close()
-			return nil
 		}
 		id := doc.Lookup("_id")
-		if !after.IsMissing() && bson.Equal(id, after) {
+		if !last.IsMissing() && bson.Equal(id, last) {
 			continue // where it continues is included
 		}
-		if room, err = key.Append(room[:0], doc); err != nil {
-			return err
-		}
-		if ranges.Hold(room) {
-			if bytes > 0 && bytes+len(doc) > cloneBytes {
-				break
-			}
-			r.reply.Doc(bson.Index(n), doc)
-			n, bytes = n+1, bytes+len(doc)
-		}
-		if last = id.Clone(); time.Since(began) > donateTime {
-			break
-		}
+		more = d.add(doc, func() bson.Value { return placeOf(id) })
 	}
-	r.reply.Close().OpenDoc("next").Value("_id", last).Close()
 	return nil
+}
+
+// placeOf is the place {_id} of a document.
+func placeOf(id bson.Value) bson.Value {
+	return bson.Document(new(bson.Builder).Value("_id", id).Finish())
+}
+
+// donateBuckets adds buckets in the order of their records, or those with some _ids, in their
+// order.
+func (r *request) donateBuckets(ctx context.Context, c *catalog.Collection, ids, after bson.Value, d *donating) error {
+	if ids.Type != bson.TypeArray {
+		return r.s.eachRecord(ctx, c, layout.KeyRange{}, after, d.add)
+	}
+	list := ids.Doc().Slice()
+	if after.Type == bson.TypeDocument {
+		last := after.Doc().Lookup("_id")
+		list = list[1+slices.IndexFunc(list, func(id bson.Value) bool { return bson.Equal(id, last) }):]
+	}
+	return r.s.eachOfBuckets(ctx, c, list, func(doc bson.Doc) bool {
+		return d.add(doc, func() bson.Value { return placeOf(doc.Lookup("_id")) })
+	})
 }

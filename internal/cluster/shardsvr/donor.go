@@ -39,6 +39,15 @@ func (d *donor) now(ctx context.Context) (uint64, error) {
 	return t.Timestamp(), nil
 }
 
+// seal has the donor of a time series put its open measurements into buckets.
+func (d *donor) seal(ctx context.Context) error {
+	if !d.buckets {
+		return nil
+	}
+	_, err := d.ask(ctx, "admin", new(bson.Builder).String("_shardsvrClone", d.ns.String()).Bool("seal", true).Finish())
+	return err
+}
+
 // fetchBytes bounds the documents that are fetched at once by their _ids. A single one may be
 // larger.
 const fetchBytes = 16 << 20

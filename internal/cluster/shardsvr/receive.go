@@ -217,10 +217,9 @@ const catchUpPause = 50 * time.Millisecond
 // recipient receives a range from its donor, in one goroutine.
 type recipient struct {
 	donor
-	coll *catalog.Collection
+	destination
 	key  *schema.ShardKey
 	span schema.ShardRange
-	here map[string]catalog.RecordKey // where the buckets of a batch are, by IDName
 
 	follower
 	at    progress
@@ -505,15 +504,6 @@ func (r *recipient) batches(ctx context.Context, after bson.Value) <-chan batch 
 	return out
 }
 
-// seal has the donor of a time series put its open measurements into buckets.
-func (r *recipient) seal(ctx context.Context) error {
-	if !r.coll.HoldsBuckets() {
-		return nil
-	}
-	_, err := r.ask(ctx, "admin", new(bson.Builder).String("_shardsvrClone", r.ns.String()).Bool("seal", true).Finish())
-	return err
-}
-
 func (r *recipient) request() *bson.Builder {
 	return new(bson.Builder).String("_shardsvrClone", r.ns.String()).Doc("min", r.key.Doc(r.span.Min)).Doc("max", r.key.Doc(r.span.Max))
 }
@@ -525,45 +515,15 @@ func (r *recipient) store(ctx context.Context, u *catalog.Unit, doc bson.Doc, p 
 	if err != nil {
 		return err
 	}
-	buckets := r.coll.HoldsBuckets()
 	if old == nil {
 		p.documents++
 		p.bytes += int64(len(doc))
-		if buckets {
-			return u.InsertBucket(ctx, r.coll, doc.Clone())
-		}
-		return u.Insert(ctx, r.coll, doc.Clone())
+		return r.insert(ctx, u, doc)
 	}
 	if !r.holds(old) {
 		return mongoerr.New(mongoerr.DuplicateKey, "the recipient has another document with _id %s", doc.Lookup("_id"))
 	}
-	if buckets {
-		return u.ReplaceBucket(ctx, r.coll, key, old, doc.Clone())
-	}
-	return u.Update(ctx, r.coll, key, old, doc.Clone())
-}
-
-// lock locks the document or the bucket with an _id. Of buckets, those that find has found
-// are there.
-func (r *recipient) lock(ctx context.Context, u *catalog.Unit, id bson.Value) (catalog.RecordKey, bson.Doc, error) {
-	if !r.coll.HoldsBuckets() {
-		return u.LockID(ctx, r.coll, id)
-	}
-	record := r.here[catalog.IDName(id)]
-	if record == nil {
-		return nil, nil, nil
-	}
-	doc, err := u.LockRecord(ctx, r.coll, record)
-	return record, doc, err
-}
-
-// find finds the buckets with some _ids that are here. Nobody else adds or removes any of the
-// range: expiry rests.
-func (r *recipient) find(ctx context.Context, ids []bson.Value) (err error) {
-	if r.coll.HoldsBuckets() {
-		r.here, err = r.coll.FindBuckets(ctx, r.s.cat.Engine(), ids)
-	}
-	return err
+	return r.replace(ctx, u, key, old, doc)
 }
 
 // holds reports whether a document is in the range.
@@ -629,11 +589,7 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 	if err != nil || last == r.at.position {
 		return false, err
 	}
-	most := idBatch
-	if r.coll.HoldsBuckets() {
-		most = bucketBatch
-	}
-	for len(ids) > most {
+	for most := r.batch(); len(ids) > most; {
 		if err := r.refetch(ctx, ids[:most], r.at.position); err != nil {
 			return false, err
 		}
@@ -641,13 +597,6 @@ func (r *recipient) readLog(ctx context.Context) (more bool, err error) {
 	}
 	return more, r.refetch(ctx, ids, last)
 }
-
-// idBatch and bucketBatch are how many documents, or buckets, each of which costs a part of a
-// walk over keys, are fetched at once by their _ids.
-const (
-	idBatch     = 100
-	bucketBatch = 1000
-)
 
 // refetch fetches the current versions of documents and stores them, which brings the
 // recipient up to position.

@@ -131,18 +131,18 @@ func (p *resharding) duplicates() error {
 type resharder struct {
 	s      *Shard
 	to     schema.Namespace
-	coll   *catalog.Collection
 	key    *schema.ShardKey
 	ranges schema.ShardRanges
 	donors []*donor // as in at.donors
 
+	destination
 	follower
 	at    resharding
 	until map[string]uint64 // the ends that a caller waits for, by donor; nil for none
 }
 
 func newResharder(s *Shard, to schema.Namespace) *resharder {
-	return &resharder{s: s, to: to, follower: follower{changed: make(chan struct{})}}
+	return &resharder{s: s, to: to, destination: destination{cat: s.cat}, follower: follower{changed: make(chan struct{})}}
 }
 
 func (r *resharder) run(ctx context.Context) error { return r.receive(ctx, r.attempt) }
@@ -152,10 +152,11 @@ func (r *resharder) attempt(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.coll = r.s.cat.Lookup(r.to)
-	if r.coll == nil || r.coll.Sharding() == nil || p == nil {
+	c := r.s.cat.Lookup(r.to)
+	if c == nil || c.Sharding() == nil || p == nil {
 		return mongoerr.New(mongoerr.NamespaceNotFound, "%s is not being received", r.to)
 	}
+	r.coll = c.Stored()
 	r.note(func() { r.at, r.key, r.donors = *p, r.coll.Sharding().Key, nil })
 	if r.ranges, err = r.key.ParseRanges(p.ranges); err != nil {
 		return err
@@ -165,7 +166,7 @@ func (r *resharder) attempt(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		r.donors = append(r.donors, &donor{s: r.s, ns: schema.ParseNamespace(p.ns), set: set})
+		r.donors = append(r.donors, &donor{s: r.s, ns: schema.ParseNamespace(p.ns), set: set, buckets: r.coll.HoldsBuckets()})
 	}
 	if err := r.begin(ctx); err != nil {
 		return err
@@ -174,6 +175,9 @@ func (r *resharder) attempt(ctx context.Context) error {
 		if err := r.copy(ctx, i); err != nil {
 			return err
 		}
+	}
+	if err := r.seal(ctx); err != nil { // so the donors have less to seal while they are blocked
+		return err
 	}
 	return r.follow(ctx)
 }
@@ -195,11 +199,24 @@ func (r *resharder) step(ctx context.Context, write func(*catalog.Unit, *reshard
 	return err
 }
 
+// seal has all donors of a time series put their open measurements into buckets.
+func (r *resharder) seal(ctx context.Context) error {
+	for _, d := range r.donors {
+		if err := d.seal(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // begin notes a position in the log of each donor before anything is read: what is written
 // from then on is in the logs behind it.
 func (r *resharder) begin(ctx context.Context) error {
 	if len(r.ranges) == 0 || !slices.ContainsFunc(r.at.donors, func(d donation) bool { return d.position == 0 }) {
 		return nil
+	}
+	if err := r.seal(ctx); err != nil {
+		return err
 	}
 	positions := make([]uint64, len(r.donors))
 	for i, d := range r.donors {
@@ -229,7 +246,8 @@ const (
 )
 
 // copy copies what one donor has. An _id that is here already is left for later: the
-// document may have come from another donor meanwhile, or by a log.
+// document may have come from another donor meanwhile, or by a log. A bucket never goes from
+// one donor to another, so what a log has brought is no older.
 func (r *resharder) copy(ctx context.Context, i int) error {
 	for read := time.Now(); len(r.ranges) > 0 && !r.at.donors[i].copied; {
 		if time.Since(read) > logPause {
@@ -248,6 +266,9 @@ func (r *resharder) copy(ctx context.Context, i int) error {
 		}
 		var again []bson.Value
 		docs, next := a.Reply.Lookup("documents").Doc(), a.Reply.Lookup("next")
+		if err := r.findAll(ctx, docs); err != nil {
+			return err
+		}
 		err = r.step(ctx, func(u *catalog.Unit, p *resharding) error {
 			again = nil
 			var last bson.Value
@@ -260,9 +281,12 @@ func (r *resharder) copy(ctx context.Context, i int) error {
 					return nil
 				}
 				last = bson.Document(new(bson.Builder).Value("_id", id).Finish())
-				_, old, err := u.LockID(ctx, r.coll, id)
+				_, old, err := r.lock(ctx, u, id)
 				if err != nil {
 					return err
+				}
+				if old != nil && r.coll.HoldsBuckets() {
+					continue
 				}
 				if old != nil {
 					again = append(again, id)
@@ -273,7 +297,7 @@ func (r *resharder) copy(ctx context.Context, i int) error {
 				}
 				p.documents++
 				p.bytes += int64(len(doc))
-				if err := u.Insert(ctx, r.coll, doc.Clone()); err != nil {
+				if err := r.insert(ctx, u, doc); err != nil {
 					return err
 				}
 			}
@@ -289,9 +313,21 @@ func (r *resharder) copy(ctx context.Context, i int) error {
 	return nil
 }
 
+// findAll is find for some documents.
+func (r *resharder) findAll(ctx context.Context, docs bson.Doc) error {
+	if !r.coll.HoldsBuckets() {
+		return nil
+	}
+	var ids []bson.Value
+	for v := range docs.Values() {
+		ids = append(ids, v.Doc().Lookup("_id"))
+	}
+	return r.find(ctx, ids)
+}
+
 // refetchAll is refetch for any number of documents.
 func (r *resharder) refetchAll(ctx context.Context, ids []bson.Value) error {
-	for some := range slices.Chunk(ids, idBatch) {
+	for some := range slices.Chunk(ids, r.batch()) {
 		if err := r.refetch(ctx, some, func(*resharding) {}); err != nil {
 			return err
 		}
@@ -319,6 +355,9 @@ func (r *resharder) refetch(ctx context.Context, ids []bson.Value, note func(*re
 			return err
 		}
 	}
+	if err := r.find(ctx, ids); err != nil {
+		return err
+	}
 	return r.step(ctx, func(u *catalog.Unit, p *resharding) error {
 		note(p)
 		for _, id := range ids {
@@ -326,7 +365,7 @@ func (r *resharder) refetch(ctx context.Context, ids []bson.Value, note func(*re
 			if err := p.seen(id, times[catalog.IDName(id)] > 1); err != nil {
 				return err
 			}
-			key, old, err := u.LockID(ctx, r.coll, id)
+			key, old, err := r.lock(ctx, u, id)
 			switch {
 			case err != nil:
 				return err
@@ -335,14 +374,14 @@ func (r *resharder) refetch(ctx context.Context, ids []bson.Value, note func(*re
 			case old == nil:
 				p.documents++
 				p.bytes += int64(len(doc))
-				err = u.Insert(ctx, r.coll, doc.Clone())
+				err = r.insert(ctx, u, doc)
 			case doc == nil:
 				p.documents--
 				p.bytes -= int64(len(old))
-				err = u.Delete(ctx, r.coll, key, old)
+				err = remove(ctx, u, r.coll, key, old)
 			default:
 				p.bytes += int64(len(doc) - len(old))
-				err = u.Update(ctx, r.coll, key, old, doc.Clone())
+				err = r.replace(ctx, u, key, old, doc)
 			}
 			if err != nil {
 				return err
@@ -421,11 +460,10 @@ func (r *resharder) readLog(ctx context.Context, i int) (more bool, err error) {
 	if err != nil || last == at {
 		return false, err
 	}
-	for len(ids) > idBatch {
-		if err := r.refetchAll(ctx, ids[:idBatch]); err != nil {
+	for most := r.batch(); len(ids) > most; ids = ids[most:] {
+		if err := r.refetchAll(ctx, ids[:most]); err != nil {
 			return false, err
 		}
-		ids = ids[idBatch:]
 	}
 	return more, r.refetch(ctx, ids, func(p *resharding) { p.donors[i].position = max(p.donors[i].position, last) })
 }

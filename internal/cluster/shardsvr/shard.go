@@ -157,7 +157,7 @@ func (s *Shard) begin(ns schema.Namespace) *job {
 			return &job{reshard: r, run: r.run}
 		}
 		if coll := s.cat.Lookup(ns); coll != nil && receivingOf(coll) != nil {
-			r := &recipient{donor: donor{s: s, ns: ns}, follower: follower{changed: make(chan struct{})}}
+			r := &recipient{donor: donor{s: s, ns: ns}, destination: destination{cat: s.cat}, follower: follower{changed: make(chan struct{})}}
 			return &job{receive: r, run: r.run}
 		}
 		return &job{run: func(ctx context.Context) error { return s.sweep(ctx, ns) }}
