@@ -3,12 +3,14 @@ package catalog
 import (
 	"context"
 	"errors"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -108,5 +110,68 @@ func TestFormingLeft(t *testing.T) {
 	defer endProcess(t, c)
 	if err := c.StepUp(t.Context()); err != nil || len(c.all()) > 0 {
 		t.Errorf("%v is left: %v", c.all(), err)
+	}
+}
+
+// TestTransactionTooLarge holds that a transaction writes what memory has room for three times
+// (146), and a gigabyte at most (257), and that a write that is too much has done nothing to
+// others: when the transaction is over they write what it had locked.
+func TestTransactionTooLarge(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	defer endProcess(t, c)
+	c.memory = memory.NewBudget(memory.MinBudget)
+	coll, err := c.Create(t.Context(), schema.Namespace{DB: "db", Coll: "c"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	large := func(id int32) bson.Doc {
+		return new(bson.Builder).Int32("_id", id).String("pad", strings.Repeat("x", 1<<20)).Finish()
+	}
+	insert := func(tr *Transaction, id int32) error {
+		defer tr.LeaveGates()
+		return tr.Draft().Insert(t.Context(), coll, large(id))
+	}
+	const left = 20 << 20
+	var others memory.Account
+	others.Open(c.memory)
+	held := others.Hold(nil)
+	most := memory.MinBudget
+	for ; held.Set(most) != nil; most -= 1 << 20 {
+		continue
+	}
+	held.Release()
+	if err := held.Set(most - left); err != nil {
+		t.Fatal(err)
+	}
+	before := c.memory.Stats().Operations.Held
+	tr := transact(t, c, 1)
+	tr.Enter()
+	written := 0
+	for err = nil; err == nil && written < left>>20; written++ {
+		err = insert(tr, int32(written))
+	}
+	if _, bytes := tr.Written(); !mongoerr.Is(err, mongoerr.ExceededMemoryLimit) || copiesDrafted*bytes < left/2 {
+		t.Errorf("after %d MB: %v", written, err)
+	}
+	tr.Leave()
+	tr.Abort()
+	if n := c.memory.Stats().Operations.Held; n != before {
+		t.Errorf("when it is over %d bytes are held, and %d were before", n, before)
+	}
+	others.Close()
+
+	tr = transact(t, c, 2)
+	tr.Enter()
+	if err := insert(tr, 0); err != nil {
+		t.Fatal(err)
+	}
+	tr.bytes = maxTransactionBytes - 1<<10 // as if it had written so much
+	if err := insert(tr, 1); !mongoerr.Is(err, mongoerr.TransactionTooLarge) {
+		t.Errorf("above a gigabyte: %v", err)
+	}
+	tr.Leave()
+	tr.Abort()
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return u.Insert(t.Context(), coll, large(0)) }); err != nil {
+		t.Error(err)
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
@@ -326,5 +328,138 @@ func TestChangeStreamTransaction(t *testing.T) {
 	}
 	if got := strings.Join(names, " "); got != "insert:1 insert:2 update:1 delete:0" {
 		t.Error(got)
+	}
+}
+
+// Images expire by the wall time of their change (changeStreamOptions), the moment that it is
+// said and until it is said otherwise, and with the log: then the stream has no place.
+func TestImagesExpire(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.must("a", "d", `{"create":"c","changeStreamPreAndPostImages":{"enabled":true}}`)
+	first := s.watch("a", "d", `"c"`, `{}`, ``).token
+	s.must("a", "d", `{"insert":"c","documents":[{"_id":1,"n":1}]}`)
+	s.must("a", "d", `{"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}]}`)
+	s.must("a", "d", `{"delete":"c","deletes":[{"q":{"_id":1},"limit":1}]}`)
+	// images are those of the update and the delete, or the code of the error.
+	images := func(how string) string {
+		t.Helper()
+		options := strings.TrimSuffix(resume("resumeAfter", first), "}") + `,"fullDocument":"` + how + `","fullDocumentBeforeChange":"` + how + `"}`
+		w := s.watch("a", "d", `"c"`, options, ``)
+		var all []string
+		for len(all) < 3 {
+			if code := w.reply.Lookup("code"); code.Type == bson.TypeInt32 {
+				return fmt.Sprint(code.Int32())
+			}
+			docs, _ := batch(t, w.reply)
+			for _, d := range docs {
+				if kind := d.Lookup("operationType").Str(); kind == "insert" {
+					all = append(all, kind)
+				} else {
+					all = append(all, d.Lookup("fullDocumentBeforeChange").String()+" -> "+d.Lookup("fullDocument").String())
+				}
+			}
+			if len(all) < 3 {
+				w.more(60_000)
+			}
+		}
+		return strings.Join(all[1:], "; ")
+	}
+	expire := func(seconds string) {
+		s.must("a", "admin", `{"setClusterParameter":{"changeStreamOptions":{"preAndPostImages":{"expireAfterSeconds":`+seconds+`}}}}`)
+	}
+	later := func(d time.Duration) {
+		s.members["a"].Catalog.Clock = catalog.NewClock(func() time.Time { return time.Now().Add(d) })
+	}
+	const whole = "{ _id: 1, n: 1 } -> { _id: 1, n: 2 }; { _id: 1, n: 2 } -> EOO"
+	check := func(when, how, want string) {
+		t.Helper()
+		if got := images(how); got != want {
+			t.Errorf("%s, %s: %s, not %s", when, how, got, want)
+		}
+	}
+	check("without an expiry", "required", whole)
+	expire("600")
+	check("before they expire", "required", whole)
+	later(time.Hour)
+	check("when they have expired", "whenAvailable", "null -> null; null -> EOO")
+	check("when they have expired", "required", "47")
+	expire("7200")
+	check("when they expire later", "required", whole)
+	expire(`"off"`)
+	check("when they do not expire", "required", whole)
+	later(0)
+	member := s.members["a"].member
+	if err := member.SetWindow(t.Context(), repl.Window{Bytes: 16 << 10}); err != nil {
+		t.Fatal(err)
+	}
+	s.must("a", "d", `{"create":"other"}`)
+	before := member.OldestEntry()
+	s.until("a truncation", func() bool {
+		s.must("a", "d", `{"insert":"other","documents":[{"x":"`+strings.Repeat("x", 4000)+`"}]}`)
+		return member.OldestEntry() > before
+	})
+	check("when the log is truncated", "whenAvailable", "286")
+}
+
+// The stages behind a stream compare by the collation of the aggregate, and so does what of
+// them is looked at before an event is made; collections' own collations do not count.
+func TestChangeStreamCollation(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.must("a", "d", `{"create":"c","collation":{"locale":"en","strength":1}}`)
+	open := func(match, collation string) *watcher {
+		w := &watcher{s: s, name: "a", db: "d", coll: "c"}
+		w.reply = s.must("a", "d", `{"aggregate":"c","pipeline":[{"$changeStream":{}},{"$match":`+match+`}],"cursor":{}`+collation+`}`)
+		w.took()
+		return w
+	}
+	const weak = `,"collation":{"locale":"en","strength":2}`
+	streams := []struct {
+		w    *watcher
+		want string
+	}{
+		{open(`{"fullDocument.a":"PEAR"}`, weak), `insert:1 insert:"x"`},
+		{open(`{"fullDocument.a":"PEAR"}`, ``), `insert:"x"`},
+		{open(`{"operationType":"INSERT","documentKey._id":"X"}`, weak), `insert:"x"`},
+		{open(`{"documentKey._id":"X"}`, ``), ``},
+	}
+	s.must("a", "d", `{"insert":"c","documents":[{"_id":1,"a":"pear"},{"_id":2,"a":"plum"},{"_id":"x","a":"PEAR"}]}`)
+	for i, c := range streams {
+		if got := c.w.events(len(strings.Fields(c.want))); got != c.want {
+			t.Errorf("stream %d tells %s, not %s", i, got, c.want)
+		}
+		if docs := c.w.more(1); len(docs) != 0 {
+			t.Errorf("stream %d tells of more: %s", i, docs)
+		}
+	}
+}
+
+// A member has as many open streams as it may have; one that ends makes room for another.
+func TestStreamLimit(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	member := s.members["a"].member
+	member.SetMaxStreams(2)
+	w := s.watch("a", "d", `"c"`, `{}`, ``)
+	s.watch("a", "d", `1`, `{}`, ``)
+	refused := func() bool {
+		r := s.watch("a", "d", `"c"`, `{}`, ``).reply
+		code := r.Lookup("code")
+		return code.Type == bson.TypeInt32 && code.Int32() == 146
+	}
+	if !refused() || member.StreamStats().Open != 2 {
+		t.Errorf("a third stream is opened: %+v", member.StreamStats())
+	}
+	s.must("a", "d", fmt.Sprintf(`{"killCursors":"c","cursors":[{"$numberLong":"%d"}]}`, w.id))
+	if member.StreamStats().Open != 1 || refused() {
+		t.Errorf("one has ended: %+v", member.StreamStats())
+	}
+	member.SetMaxStreams(1) // those that are open stay
+	if !refused() || member.StreamStats().Open != 2 {
+		t.Errorf("with a smaller bound: %+v", member.StreamStats())
 	}
 }
