@@ -10,12 +10,12 @@ import (
 )
 
 // applyCommitted applies what the set has committed, or leaves it for later on a
-// member with a delay.
+// member with a delay, and while an entry is applied beside the group.
 func (g *Group) applyCommitted(entries []*raftpb.Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	if g.backlog > 0 || g.delay() > 0 {
+	if g.backlog > 0 || g.beside != nil || g.delay() > 0 {
 		g.backlog = entries[len(entries)-1].GetIndex()
 		return nil
 	}
@@ -32,14 +32,15 @@ func (g *Group) delay() uint32 {
 
 // applyBacklog applies what has waited long enough.
 func (g *Group) applyBacklog() error {
-	for g.backlog > 0 {
+	for g.backlog > 0 && g.beside == nil {
 		entries, err := g.Log.Entries(g.applied.Index+1, g.backlog+1, maxApplyBytes)
 		if err != nil {
 			return fmt.Errorf("read committed entries: %w", err)
 		}
+		delay := g.delay()
 		n := slices.IndexFunc(entries, func(e *raftpb.Entry) bool {
 			t, ok := entryTime(e)
-			return ok && int64(t.Seconds())+int64(g.delay()) > g.Clock.wall().Unix()
+			return ok && delay > 0 && int64(t.Seconds())+int64(delay) > g.Clock.wall().Unix()
 		})
 		if n < 0 {
 			n = len(entries)
@@ -47,11 +48,16 @@ func (g *Group) applyBacklog() error {
 		if err := g.applyAll(entries[:n]); err != nil || n < len(entries) {
 			return err
 		}
-		if g.applied.Index == g.backlog {
-			g.backlog = 0
-		}
+		g.worked()
 	}
 	return nil
+}
+
+// worked forgets the backlog once it is applied.
+func (g *Group) worked() {
+	if g.applied.Index >= g.backlog {
+		g.backlog = 0
+	}
 }
 
 // entryData returns what this package put into an entry: nil for one of raft's
@@ -85,13 +91,19 @@ func (g *Group) applyAll(entries []*raftpb.Entry) error {
 		if err != nil {
 			return fmt.Errorf("apply entry %d: %w", entries[0].GetIndex(), err)
 		}
-		entries = entries[n:]
+		if entries = entries[n:]; g.beside != nil {
+			if len(entries) > 0 {
+				g.backlog = max(g.backlog, entries[len(entries)-1].GetIndex())
+			}
+			return nil
+		}
 	}
 	return nil
 }
 
 // applyRun applies the first entries, and returns how many: a change of the configuration
-// and an entry of a chain alone; others together, within maxRunBytes.
+// and an entry of a chain alone, the last one of a chain beside; others together, within
+// maxRunBytes.
 func (g *Group) applyRun(entries []*raftpb.Entry) (n int, err error) {
 	r := &g.run
 	defer r.reset()
@@ -116,6 +128,10 @@ func (g *Group) applyRun(entries []*raftpb.Entry) (n int, err error) {
 			c.Payload, c.Own = d.payload, g.own(at)
 		}
 		r.changes, r.void = append(r.changes, c), append(r.void, d.kind == 0 || stale)
+		if alone && d.kind == kindLast && g.Beside != nil {
+			g.applyBeside(c, d)
+			return 1, nil
+		}
 		if alone {
 			if err := g.applyAlone(at, e, d); err != nil {
 				return 0, err
@@ -174,6 +190,42 @@ func (g *Group) applyAlone(at Position, e *raftpb.Entry, d entry) error {
 	return g.applyConfig(at, d, g.state.conf)
 }
 
+// beside is an entry that is being applied beside the group.
+type beside struct {
+	at Position
+	// p is this member's proposal of it, which nobody ends before it is applied: what it has
+	// passed is in use. nil for none.
+	p *proposal
+}
+
+// applyBeside begins to apply the last entry of a chain beside the group, as that may be a
+// gigabyte: the member answers others meanwhile, and takes what they send.
+func (g *Group) applyBeside(c Change, d entry) {
+	g.beside = &beside{at: c.At}
+	c.Chain = d.payload
+	if p := g.mine(c.At); p != nil {
+		c.Own, g.beside.p = p.own, p
+		g.inflight = g.inflight[1:] // those before it were applied
+	}
+	g.Beside(func() error { return g.Machine.Apply([]Change{c}) })
+}
+
+// Applied ends what was given to Beside. Its error, and that of the work, is fatal.
+func (g *Group) Applied(err error) error {
+	b := g.beside
+	if g.beside = nil; err != nil {
+		return fmt.Errorf("apply entry %d: %w", b.at.Index, err)
+	}
+	g.applied = b.at
+	g.worked()
+	g.serve()
+	if b.p != nil {
+		b.p.done(b.at, nil)
+	}
+	g.finish(b.at, false)
+	return nil
+}
+
 // applyConfChange applies a change that raft takes part in. One with no context is
 // raft's own: it leaves a joint configuration.
 func (g *Group) applyConfChange(at Position, e *raftpb.Entry, d entry) error {
@@ -224,9 +276,17 @@ func (g *Group) store(at Position, s groupState) error {
 // own returns what was passed with this member's proposal of the entry, if it
 // is one.
 func (g *Group) own(at Position) any {
+	if p := g.mine(at); p != nil {
+		return p.own
+	}
+	return nil
+}
+
+// mine returns this member's proposal of the entry, nil if it is none.
+func (g *Group) mine(at Position) *proposal {
 	i, ok := slices.BinarySearchFunc(g.inflight, at.Index, func(p *proposal, index uint64) int { return cmp.Compare(p.index, index) })
 	if ok && g.inflight[i].term == at.Term {
-		return g.inflight[i].own
+		return g.inflight[i]
 	}
 	return nil
 }

@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"strings"
 	"testing"
@@ -177,4 +178,77 @@ func TestChainCut(t *testing.T) {
 		}
 	}
 	a.kill()
+}
+
+// heldWrites are writes of which large ones take until hold is closed.
+type heldWrites struct {
+	writes
+	hold chan struct{}
+}
+
+func (w heldWrites) Apply(run []Change) error {
+	if len(run[0].Payload) > 10_000 {
+		<-w.hold
+	}
+	return w.writes.Apply(run)
+}
+
+// TestChainBeside holds that the member ticks, sends and stores while the last entry of a chain
+// is applied, however long that takes; that it applies nothing else and does not campaign; and
+// that who has proposed the chain is answered when it is applied, whatever became of the member
+// meanwhile: what it has passed along is in use.
+func TestChainBeside(t *testing.T) {
+	hold := make(chan struct{})
+	m := lonely(t, time.Now, nil, func(e *storage.Engine) (Effects, error) { return heldWrites{writes{e}, hold}, nil })
+	ev, err := m.g.Evaluate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	propose := func(e entry) (answered func() (bool, error)) {
+		var at Position
+		var got error
+		m.g.enqueue(&proposal{entry: e, epoch: ev.epoch, done: func(p Position, err error) { at, got = p, err }})
+		m.rounds(t)
+		return func() (bool, error) { return at.Index != 0 || got != nil, got }
+	}
+	c := chain{times: 1}
+	whole := encodeWrites([]write{{1, make([]byte, 20_000)}, {2, []byte("chain")}})
+	for i, part := range [][]byte{whole[:15_000], whole[15_000:]} {
+		propose(entry{kind: kindPart, term: ev.term, payload: append([]byte{byte(i)}, part...)})
+		c.parts = append(c.parts, m.g.Log.Last())
+	}
+	chained := propose(entry{kind: kindLast, term: ev.term, payload: c.encode()})
+	at := m.g.Log.Last()
+	other := propose(entry{kind: kindEffect, term: ev.term, payload: encodeWrites([]write{{2, []byte("after")}})})
+	for range 5 * electionTicks {
+		m.g.Tick()
+		m.rounds(t)
+	}
+	if m.g.beside == nil || !m.g.primary || m.g.term != ev.term || m.g.Log.Last() <= at || m.g.applied.Index != at-1 || m.g.mayCampaign() {
+		t.Errorf("while it is applied: primary %t, term %d, log up to %d, applied %d of %d", m.g.primary, m.g.term, m.g.Log.Last(), m.g.applied.Index, at)
+	}
+	if err := m.g.ForceStepDown(1); err != nil {
+		t.Fatal(err)
+	}
+	m.rounds(t)
+	if done, _ := chained(); done {
+		t.Error("the chain is answered before it is applied")
+	}
+	if done, err := other(); !done || !errors.Is(err, ErrSteppedDown) {
+		t.Errorf("another write: %t, %v", done, err)
+	}
+	close(hold)
+	if err := m.g.Applied(<-m.applied); err != nil {
+		t.Fatal(err)
+	}
+	m.rounds(t)
+	if done, err := chained(); !done || err != nil {
+		t.Errorf("the chain: %t, %v", done, err)
+	}
+	v, closer, err := m.store.engine.Get(storage.FirstIdent, binary.BigEndian.AppendUint64(nil, 2))
+	if err != nil || string(v) != "after" {
+		t.Errorf("what is applied last is %q: %v", v, err)
+	} else if err := closer.Close(); err != nil {
+		t.Error(err)
+	}
 }

@@ -37,6 +37,9 @@
 //   - one-step: an entry's effects, alone or with those of its neighbours, and the index
 //     become visible and durable in one step, so that after a crash applying resumes
 //     where the machine is.
+//   - one-applier: entries are applied one run after the other. The last entry of a chain is
+//     applied beside the group, which ticks, sends and stores meanwhile, and applies nothing,
+//     takes no snapshot and does not campaign until that is done.
 //   - own-term: a member serves as primary only after an entry of its own term
 //     is applied, and an entry that was evaluated in another term does nothing.
 //   - no-hole: a proposal that raft drops, or that fails before, fails immediately, and

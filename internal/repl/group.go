@@ -66,6 +66,9 @@ type Options struct {
 	// Primary is called when the member becomes primary and when it steps down, before
 	// anything else happens to the machine; nil for nobody.
 	Primary func(bool)
+	// Beside runs work that takes long on another goroutine; Group.Applied is then called with
+	// its error, as all else of the group is. nil: the group waits for it.
+	Beside func(work func() error)
 }
 
 // Group is one member of one raft group. It does I/O only through its parts, and only
@@ -79,8 +82,11 @@ type Group struct {
 	applied Position // of the last entry, those without effect included
 	// durable is the index up to which the machine's content is on this member's disk.
 	durable uint64
-	backlog uint64 // committed, but to be applied later: Member.Delay
-	hard    *raftpb.HardState
+	backlog uint64 // committed, but to be applied later: Member.Delay, or beside
+	// beside is the entry that is being applied beside the group, which applies nothing else
+	// until that is done (invariant one-applier); nil for none.
+	beside *beside
+	hard   *raftpb.HardState
 
 	role    Role
 	term    uint64
@@ -280,8 +286,12 @@ func (g *Group) put(to uint64, m *raftpb.Message) {
 	g.Out.Send(to, m, g.report())
 }
 
-// mayCampaign reports whether the member may stand for election now.
-func (g *Group) mayCampaign() bool { return g.isElectable() && g.ticks >= g.frozen }
+// mayServe reports whether the member may be primary now.
+func (g *Group) mayServe() bool { return g.isElectable() && g.ticks >= g.frozen }
+
+// mayCampaign reports whether the member may stand for election now. Who has entries to apply
+// may not know who votes by them.
+func (g *Group) mayCampaign() bool { return g.mayServe() && g.beside == nil }
 
 // Step handles a frame from another member: its report, and a message where m is not
 // nil. A frame that no member sends changes nothing.
@@ -306,6 +316,9 @@ func (g *Group) Step(from uint64, m *raftpb.Message, r Report) {
 	case raftpb.MsgPreVote, raftpb.MsgVote:
 		g.refuses(m)
 	case raftpb.MsgApp, raftpb.MsgHeartbeat, raftpb.MsgSnap:
+		if m.GetType() == raftpb.MsgSnap && g.beside != nil {
+			return // its data would go away under who applies; it is sent again
+		}
 		if m.GetTerm() >= g.term {
 			g.sinceLead = 0
 		}

@@ -163,7 +163,7 @@ func (g *Group) successor(pass func(MemberConfig) bool) uint64 {
 // tend does what a primary does on its own, once a tick.
 func (g *Group) tend() {
 	g.serve()
-	if g.role == Leader && !g.primary && !g.mayCampaign() {
+	if g.role == Leader && !g.primary && !g.mayServe() {
 		if to := g.successor(func(MemberConfig) bool { return true }); to != raft.None {
 			g.rn.TransferLeader(to)
 		}
@@ -223,7 +223,7 @@ func (g *Group) refuses(m *raftpb.Message) {
 // longer than that of a candidate, which would never get its vote. It does not serve
 // as primary, and hands over (tend).
 func (g *Group) lastResort() {
-	if g.resorts == 0 || g.ticks < g.resorts {
+	if g.resorts == 0 || g.ticks < g.resorts || g.beside != nil {
 		return
 	}
 	g.resorts = 0
@@ -238,7 +238,7 @@ func (g *Group) lastResort() {
 // serve makes the leader primary once it has applied an entry of its own term, if the
 // configuration allows it.
 func (g *Group) serve() {
-	if g.role == Leader && !g.primary && g.applied.Term == g.term && g.mayCampaign() {
+	if g.role == Leader && !g.primary && g.applied.Term == g.term && g.mayServe() {
 		g.setPrimary(true)
 		g.Logger.Info("replication: primary", "term", g.term)
 	}

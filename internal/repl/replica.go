@@ -32,14 +32,20 @@ type Replica struct {
 	inbox  inbox
 	wake   chan struct{} // capacity 1: the inbox has something
 	posted chan func(*Group)
-	stop   chan struct{}
-	done   chan struct{}
-	failed error // of a round within a call; its goroutine's
-	state  atomic.Pointer[State]
-	window atomic.Pointer[Window]
-	retain atomic.Int64 // a time.Duration; see Member.Retain
+	// applied has the error of what was run beside the group, when that is done.
+	applied chan error // capacity 1
+	stop    chan struct{}
+	done    chan struct{}
+	failed  error // of a round within a call; its goroutine's
+	state   atomic.Pointer[State]
+	window  atomic.Pointer[Window]
+	retain  atomic.Int64 // a time.Duration; see Member.Retain
 	// trimmed is the tick at which the log was last too large; the goroutine's.
 	trimmed uint64
+	// truncations counts how often the log was truncated; short says that it had less than its
+	// retention after the last one, and is the goroutine's.
+	truncations atomic.Int64
+	short       bool
 	// sending is how many snapshots are on their way to others; the goroutine's.
 	sending int
 	// arrivals wakes those who wait for entries to be applied.
@@ -84,6 +90,10 @@ type State struct {
 	Maintenance bool
 	Receiving   *Progress // of a snapshot; nil for none
 }
+
+// truncated reports whether entries are gone from the log that were there since the set was
+// founded.
+func (s *State) truncated() bool { return s.Base.Index > founded.Index }
 
 // Other is what a member knows about another one.
 type Other struct {
@@ -149,8 +159,9 @@ func newReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
-	m := &Replica{store: s, net: n, log: log, fatal: fatal, wake: make(chan struct{}, 1), posted: make(chan func(*Group), maxPosted), stop: make(chan struct{}), done: make(chan struct{})}
-	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.primary})
+	m := &Replica{store: s, net: n, log: log, fatal: fatal, wake: make(chan struct{}, 1), posted: make(chan func(*Group), maxPosted), applied: make(chan error, 1), stop: make(chan struct{}), done: make(chan struct{})}
+	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.primary,
+		Beside: func(work func() error) { go func() { m.applied <- work() }() }})
 	if err != nil {
 		return nil, err
 	}
@@ -180,8 +191,12 @@ func (m *Replica) run() {
 			case <-timer.C:
 				m.g.Tick()
 				timer.Reset(m.tick())
+			case err := <-m.applied:
+				m.failed = errors.Join(m.failed, m.g.Applied(err))
 			case <-m.stop:
-				m.g.Stop()
+				if err := m.end(); err != nil {
+					m.fatal(err)
+				}
 				return
 			}
 		}
@@ -197,12 +212,20 @@ func (m *Replica) run() {
 			more, err = m.g.Round()
 		}
 		if err != nil {
-			m.g.Stop()
-			m.fatal(err)
+			m.fatal(errors.Join(err, m.end()))
 			return
 		}
 		m.publish()
 	}
+}
+
+// end stops the group, when what runs beside it is done.
+func (m *Replica) end() (err error) {
+	if m.g.beside != nil {
+		err = m.g.Applied(<-m.applied)
+	}
+	m.g.Stop()
+	return err
 }
 
 // drain takes all other calls that are waiting, so that they share one round and
@@ -215,6 +238,8 @@ func (m *Replica) drain(timer *time.Timer) {
 		case <-timer.C:
 			m.g.Tick()
 			timer.Reset(m.tick())
+		case err := <-m.applied:
+			m.failed = errors.Join(m.failed, m.g.Applied(err))
 		default:
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"strings"
 	"sync"
@@ -419,6 +420,47 @@ func TestIdentify(t *testing.T) {
 	for host, group := range map[string]Number{"b:1": 3, "nobody:1": 0} {
 		if _, err := a.n.Identify(t.Context(), host, group, [12]byte{}); !mongoerr.Is(err, mongoerr.NodeNotFound) {
 			t.Errorf("group %d at %s: %v", group, host, err)
+		}
+	}
+}
+
+// lonely is a replica that nothing runs, of a set of one that it leads.
+func lonely(t *testing.T, wall func() time.Time, log *slog.Logger, effects func(*storage.Engine) (Effects, error)) *Replica {
+	t.Helper()
+	fs := storage.NewMemFS()
+	s, err := OpenStore(StoreOptions{FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
+		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+	}, Effects: effects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	clock := NewClock(wall, DefaultMaxDrift)
+	c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{{Host: "a:1", Raft: s.ID(), Priority: 1, Votes: 1}}}
+	if err := Found(s, c, clock); err != nil {
+		t.Fatal(err)
+	}
+	m, err := newReplica(s, nil, clock, log, func(err error) { t.Error(err) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		m.g.Stop()
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	m.standAlone()
+	m.rounds(t)
+	return m
+}
+
+// rounds runs rounds until there is nothing more to do.
+func (m *Replica) rounds(t *testing.T) {
+	t.Helper()
+	for more := true; more; {
+		var err error
+		if more, err = m.g.Round(); err != nil {
+			t.Fatal(err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"encoding/binary"
 	"flag"
 
 	"github.com/mayflydb/mayfly/internal/catalog/pending"
@@ -158,14 +159,87 @@ func (w *world) propose(p *host, keys []int, evaluate func(map[int][]int) []writ
 				answer(ErrDropped)
 				return
 			}
-			w.order(p, keys, ev, writes, answer)
+			if len(writes) > 0 && !p.chaining && w.chance(20) {
+				w.orderChain(p, keys, ev, writes, answer)
+			} else {
+				w.order(p, keys, ev, writes, entry{kind: kindEffect, term: ev.term, payload: encodeWrites(writes)}, answer)
+			}
 		})
 	})
 }
 
-// order gives a write to the inbox of a member: from then on others are evaluated on it.
-func (w *world) order(p *host, keys []int, ev Evaluation, writes []write, answer func(error)) {
-	life, payload, table := p.life, encodeWrites(writes), p.pending
+// orderChain makes a write a chain, as Member.commitChain does: a part when the one before
+// is applied, and then the last entry.
+func (w *world) orderChain(p *host, keys []int, ev Evaluation, writes []write, answer func(error)) {
+	life, rest, c := p.life, encodeWrites(writes), chain{times: 1}
+	p.chaining = true
+	fail := func(err error) {
+		w.stats.dropped++
+		if p.life == life {
+			p.chaining = false
+		}
+		p.unlock(life, keys)
+		answer(err)
+	}
+	var next func()
+	next = func() {
+		if len(rest) == 0 {
+			w.order(p, keys, ev, writes, entry{kind: kindLast, term: ev.term, payload: c.encode()}, func(err error) {
+				if p.life == life {
+					p.chaining = false
+				}
+				if err == nil {
+					w.stats.chains++
+				}
+				answer(err)
+			})
+			return
+		}
+		n := w.rng.IntN(len(rest)) + 1
+		payload := append(binary.AppendUvarint(nil, uint64(len(c.parts))), rest[:n]...)
+		rest = rest[n:]
+		if !w.put(p, &proposal{entry: entry{kind: kindPart, term: ev.term, payload: payload}, epoch: ev.epoch, done: func(at Position, err error) {
+			if err != nil {
+				fail(ErrDropped) // whatever becomes of the part
+				return
+			}
+			c.parts = append(c.parts, at.Index)
+			w.at(w.between(0, 200*ms), func() {
+				if p.life == life && p.g != nil {
+					next()
+				} else {
+					fail(ErrDropped)
+				}
+			})
+		}}) {
+			fail(ErrNotPrimary)
+		}
+	}
+	next()
+}
+
+// put gives a proposal to the inbox of a member, which takes it soon; false if it is not primary.
+func (w *world) put(p *host, x *proposal) bool {
+	life := p.life
+	if !p.inbox.put(x) {
+		return false
+	}
+	w.at(w.between(0, 5*ms), func() {
+		if p.life == life {
+			p.do(func() {
+				for _, q := range p.inbox.take() {
+					p.g.enqueue(q)
+				}
+			})
+		}
+	})
+	return true
+}
+
+// order gives the entry of a write to the inbox of a member: from then on others are evaluated
+// on it.
+func (w *world) order(p *host, keys []int, ev Evaluation, writes []write, e entry, answer func(error)) {
+	life, table := p.life, p.pending
 	changes := new(pending.Write)
 	for _, c := range writes {
 		changes.Put([]byte{byte(c.key)}, nil, c.value)
@@ -174,7 +248,7 @@ func (w *world) order(p *host, keys []int, ev Evaluation, writes []write, answer
 	done := func(at Position, err error) {
 		switch {
 		case err == nil:
-			e := entry{kind: kindEffect, term: ev.term, time: at.Time, payload: payload}
+			e.time = at.Time
 			w.stats.acked++
 			w.acked = append(w.acked, acked{at, hashEntry(at.Term, e.encode())})
 			table.Resolve(changes, nil)
@@ -188,23 +262,11 @@ func (w *world) order(p *host, keys []int, ev Evaluation, writes []write, answer
 		}
 		answer(err)
 	}
-	put := p.inbox.put(&proposal{entry: entry{kind: kindEffect, term: ev.term, payload: payload}, epoch: ev.epoch, own: life, done: done,
-		ordered: func() { p.unlock(life, keys) }})
-	if !put {
+	if !w.put(p, &proposal{entry: e, epoch: ev.epoch, own: life, done: done, ordered: func() { p.unlock(life, keys) }}) {
 		table.Resolve(changes, ErrNotPrimary)
 		p.unlock(life, keys)
 		answer(ErrNotPrimary)
-		return
 	}
-	w.at(w.between(0, 5*ms), func() {
-		if p.life == life {
-			p.do(func() {
-				for _, q := range p.inbox.take() {
-					p.g.enqueue(q)
-				}
-			})
-		}
-	})
 }
 
 func (w *world) writeRegister(p *host, c int, next func()) {

@@ -22,11 +22,15 @@ type content struct {
 	at      Position
 	state   []byte
 	data    map[int][]byte // the machine's
+	// parts are those of a chain that has no last entry yet, by their indexes; partsTerm is
+	// the term of the newest.
+	parts     map[uint64][]byte
+	partsTerm uint64
 }
 
 func (c *content) clone() *content {
 	d := *c
-	d.entries, d.data = slices.Clone(c.entries), maps.Clone(c.data)
+	d.entries, d.data, d.parts = slices.Clone(c.entries), maps.Clone(c.data), maps.Clone(c.parts)
 	return &d
 }
 
@@ -191,22 +195,56 @@ func (d *disk) Apply(run []Change) error {
 			return fmt.Errorf("entry %d is applied after %d, as the %dth of %d", run[i].At.Index, d.live.at.Index, i, len(run))
 		}
 	}
-	run = slices.Clone(run)
-	d.do(func(c *content) {
-		for _, ch := range run {
-			c.at = ch.At
-			if ch.State != nil {
-				c.state = ch.State
-			}
-			for _, w := range decodeWrites(ch.Payload) {
-				c.data[w.key] = w.value
+	if run[0].Chain != nil {
+		last, err := decodeChain(run[0].Chain)
+		if err != nil {
+			return err
+		}
+		for _, i := range last.parts {
+			if d.live.parts[i] == nil {
+				return fmt.Errorf("the chain that ends with entry %d has no part %d", run[0].At.Index, i)
 			}
 		}
-	})
+	}
+	run = slices.Clone(run)
+	for i := range run {
+		run[i].Own = nil // the store reads all from the entries
+	}
+	d.do(func(c *content) { c.apply(run) })
 	if d.twin != nil {
 		return d.twin.store.Apply(run)
 	}
 	return nil
+}
+
+// apply makes the changes of entries.
+func (c *content) apply(run []Change) {
+	if last := run[len(run)-1]; last.Part == nil && last.Chain == nil && last.State == nil && c.partsTerm < last.At.Term {
+		c.parts = nil
+	}
+	for _, ch := range run {
+		c.at = ch.At
+		payload := ch.Payload
+		switch {
+		case ch.State != nil:
+			c.state = ch.State
+		case ch.Part != nil:
+			number, part, _ := cutPart(ch.Part)
+			if number == 0 || c.parts == nil {
+				c.parts = map[uint64][]byte{}
+			}
+			c.parts[ch.At.Index], c.partsTerm = part, ch.At.Term
+		case ch.Chain != nil:
+			last, _ := decodeChain(ch.Chain)
+			for _, i := range last.parts {
+				payload = append(payload, c.parts[i]...)
+			}
+			c.parts = nil
+		}
+		for _, w := range decodeWrites(payload) {
+			c.data[w.key] = w.value
+		}
+	}
 }
 
 func (d *disk) Install(base Position, hard *raftpb.HardState) error {
