@@ -163,7 +163,9 @@ func (l *loader) together() {
 
 // replication checks what stands for a replica set's member alone.
 func (l *loader) replication() {
-	o := l.options.Replication
+	o := &l.options.Replication
+	_, given := l.explicit["storage.oplogMinRetentionHours"]
+	o.OplogMinimumSoft = !given
 	if o.Advertise != "" {
 		if host, port, err := net.SplitHostPort(o.Advertise); err != nil || host == "" || port == "" || port == "0" {
 			l.fail("replication.advertise", "%q is not host:port", o.Advertise)

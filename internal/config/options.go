@@ -54,11 +54,14 @@ type Security struct {
 
 // Replication says of which replica set the server is a member.
 type Replication struct {
-	Set          string // its name; "" for a standalone
-	Initiate     bool   // found it where the data are of none
-	Advertise    string // host:port by which clients and members reach this server; "" is what it listens on
-	OplogSizeMB  int    // 0: chosen from the size of the disk
-	OplogMinimum float64
+	Set         string // its name; "" for a standalone
+	Initiate    bool   // found it where the data are of none
+	Advertise   string // host:port by which clients and members reach this server; "" is what it listens on
+	OplogSizeMB int    // 0: chosen from the size of the disk
+	// OplogMinimum is for how many hours entries stay in the log. OplogMinimumSoft says that
+	// nobody has asked for that: then it gives way to the size.
+	OplogMinimum     float64
+	OplogMinimumSoft bool
 }
 
 // The roles that a server can have in a cluster.
@@ -76,8 +79,7 @@ type Sharding struct {
 	IsConfigServer, IsShardServer bool
 }
 
-// OplogRetention is the minimum retention time of the log's entries; 0 for as long as
-// there is room.
+// OplogRetention is OplogMinimum as a time.
 func (r Replication) OplogRetention() time.Duration {
 	return time.Duration(r.OplogMinimum * float64(time.Hour))
 }

@@ -117,8 +117,8 @@ var table = []option{
 		help: "host:port by which clients and other members reach this server; default: the address it listens on"},
 	{path: "replication.oplogSizeMB", flag: "oplogSize", target: func(o *Options) any { return &o.Replication.OplogSizeMB }, text: "0", bounds: oplogMB,
 		help: "size in megabytes of the log that members catch up from; 0 is a twentieth of the free disk space, from 990 MB to 50 GB"},
-	{path: "storage.oplogMinRetentionHours", flag: "oplogMinRetentionHours", target: func(o *Options) any { return &o.Replication.OplogMinimum }, text: "0", bounds: oplogHours,
-		help: "minimum number of hours that entries stay in that log, whatever its size"},
+	{path: "storage.oplogMinRetentionHours", flag: "oplogMinRetentionHours", target: func(o *Options) any { return &o.Replication.OplogMinimum }, text: "24", bounds: oplogHours,
+		help: "hours that entries stay in that log, whatever its size; the default gives way to the size, and the log says so"},
 
 	{path: "sharding.clusterRole", flag: "clusterRole", target: func(o *Options) any { return &o.Sharding.Role }, values: []string{ConfigServer, ShardServer},
 		help: "be a config server (configsvr) or a shard (shardsvr) of a cluster; needs --replSet"},

@@ -53,7 +53,7 @@ func (n *Node) runReplSetResizeOplog(ctx context.Context, op *command.Op) error 
 		if !(hours >= 0) {
 			return mongoerr.New(mongoerr.BadValue, "BSON field 'minRetentionHours' value must be >= 0, actual value '%s'", a.Value("minRetentionHours"))
 		}
-		w.Retention = repl.Hours(min(hours, repl.MaxRetentionHours))
+		w.Retention, w.Soft = repl.Hours(min(hours, repl.MaxRetentionHours)), false
 	}
 	return m.SetWindow(ctx, w)
 }

@@ -36,6 +36,7 @@ func (n *Node) registerSetStatus(s *command.Status) {
 	if n.Dispatcher.Member == nil {
 		return
 	}
+	s.Document("oplogTruncation", func(b *bson.Builder) { n.Dispatcher.Member.AppendTruncation(b) })
 	s.Metric("repl", func(b *bson.Builder) {
 		st := n.Dispatcher.Member.State()
 		b.OpenDoc("apply").Int64("ops", int64(st.Applied.Index)).Close()

@@ -105,9 +105,10 @@ type StreamStats struct {
 	Open, Lost int64
 	// OldestPosition is the least position of an open stream, 0 for none; Behind how many
 	// seconds that is behind what was applied, and Left how many before it is lost: behind
-	// the oldest entry of the log.
+	// the oldest entry of the log. Truncated is false where that is the set's first.
 	OldestPosition, OldestResumable uint64
 	Behind, Left                    int64
+	Truncated                       bool
 }
 
 // StreamStats returns how the member's change streams are doing.
@@ -115,7 +116,8 @@ func (m *Member) StreamStats() StreamStats {
 	s := &m.streams
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	st := StreamStats{Open: int64(len(s.open)), Lost: s.lost, OldestResumable: uint64(m.replica.State().Base.Time)}
+	now := m.replica.State()
+	st := StreamStats{Open: int64(len(s.open)), Lost: s.lost, OldestResumable: uint64(now.Base.Time), Truncated: now.truncated()}
 	for f := range s.open {
 		if at := f.at.Load(); st.OldestPosition == 0 || at < st.OldestPosition {
 			st.OldestPosition = at

@@ -13,8 +13,24 @@ import (
 type Window struct {
 	// Bytes is how large the log may become.
 	Bytes uint64
-	// Retention is how long entries stay, whatever the size.
+	// Retention is how long entries stay, whatever the size. Where it is Soft it gives way to
+	// the size, and the member says so (docs/rfcs/0020-oplog.md).
 	Retention time.Duration
+	Soft      bool
+}
+
+// kept is how long entries stay, whatever the size.
+func (w *Window) kept() time.Duration {
+	if w.Soft {
+		return 0
+	}
+	return w.Retention
+}
+
+// short reports whether a log whose last truncated entry has a time has less than the
+// Retention of w, which gives way.
+func (w *Window) short(truncated Timestamp, now time.Time) bool {
+	return w.Soft && int64(truncated.Seconds()) > now.Add(-w.Retention).Unix()
 }
 
 // The bounds of the default size of a log, MongoDB's: a share of the free disk.
@@ -71,19 +87,32 @@ func (m *Replica) trim() error {
 	if err != nil || index <= m.store.Base().Index {
 		return err
 	}
+	upTo, err := position(m.store, index)
+	if err != nil {
+		return err
+	}
 	if m.truncates != nil {
-		upTo, err := position(m.store, index)
-		if err != nil {
-			return err
-		}
 		m.truncates(upTo)
 	}
+	m.noteShort(w, upTo.Time)
+	m.truncations.Add(1)
 	return m.g.Truncate(index)
+}
+
+// noteShort logs that the log will have less than its retention, once it is so: its entries
+// up to a time are about to go.
+func (m *Replica) noteShort(w *Window, upTo Timestamp) {
+	now := m.g.Clock.wall()
+	was := m.short
+	if m.short = w.short(upTo, now); m.short && !was {
+		m.log.Warn("replication: the log is full before it has as much history as it should, and older entries go: change streams and members that were away can go on from later than that only. Raise oplogSizeMB, or set oplogMinRetentionHours for the size to give way",
+			"hours", now.Sub(time.Unix(int64(upTo.Seconds()), 0)).Hours(), "oplogMinRetentionHours", w.Retention.Hours(), "oplogSizeMB", w.Bytes>>20)
+	}
 }
 
 // keptSince returns since when all entries stay, when some time has passed.
 func (m *Replica) keptSince(w *Window, ahead time.Duration) Timestamp {
-	retention := max(w.Retention, time.Duration(m.retain.Load()))
+	retention := max(w.kept(), time.Duration(m.retain.Load()))
 	if retention == 0 {
 		return Timestamp(1<<64 - 1)
 	}
@@ -106,7 +135,7 @@ func (m *Replica) foresee(w *Window) error {
 		return nil
 	}
 	m.foreseen = m.g.ticks
-	index, err := m.store.Excess(bytes, m.keptSince(w, w.Retention/nearShare))
+	index, err := m.store.Excess(bytes, m.keptSince(w, w.kept()/nearShare))
 	if err != nil || index <= m.store.Base().Index {
 		return err
 	}
@@ -118,7 +147,8 @@ func (m *Replica) foresee(w *Window) error {
 }
 
 // The window that SetWindow has stored, in the database that each member has of its own:
-// {_id: "window", size: bytes, minRetentionHours: n}.
+// {_id: "window", size: bytes, minRetentionHours: n}, without hours where those of the options
+// count.
 var (
 	windowNamespace = schema.Namespace{DB: "local", Coll: "replset.oplogWindow"}
 	windowID        = bson.String("window")
@@ -137,8 +167,11 @@ func (m *Member) SetWindow(ctx context.Context, w Window) error {
 		return err
 	}
 	defer leave()
-	doc := new(bson.Builder).Value("_id", windowID).Int64("size", int64(w.Bytes)).Double("minRetentionHours", w.Retention.Hours()).Finish()
-	if err := replaceOnly(ctx, m.catalog, windowNamespace, doc, storage.Journaled); err != nil {
+	b := new(bson.Builder).Value("_id", windowID).Int64("size", int64(w.Bytes))
+	if !w.Soft {
+		b.Double("minRetentionHours", w.Retention.Hours())
+	}
+	if err := replaceOnly(ctx, m.catalog, windowNamespace, b.Finish(), storage.Journaled); err != nil {
 		return err
 	}
 	m.replica.SetWindow(w)
@@ -147,6 +180,38 @@ func (m *Member) SetWindow(ctx context.Context, w Window) error {
 
 // Window returns how much of its log the member keeps.
 func (m *Member) Window() Window { return *m.replica.window.Load() }
+
+// History says how far back the member's log reaches.
+type History struct {
+	// Seconds are from the last entry that was truncated to the newest one; Truncated is false
+	// where none was, and all is there since the set was founded.
+	Seconds   int64
+	Truncated bool
+	// Short says that it is less than the retention of the window, which is Soft.
+	Short       bool
+	Truncations int64 // since the start
+}
+
+// History returns how far back the log reaches.
+func (m *Member) History() History {
+	s, w := m.replica.State(), m.Window()
+	h := History{Truncations: m.replica.truncations.Load(), Truncated: s.truncated()}
+	if h.Truncated {
+		h.Seconds = max(0, int64(s.Applied.Time.Seconds())-int64(s.Base.Time.Seconds()))
+		h.Short = w.short(s.Base.Time, m.o.Wall())
+	}
+	return h
+}
+
+// AppendTruncation writes serverStatus().oplogTruncation.
+func (m *Member) AppendTruncation(b *bson.Builder) {
+	h := m.History()
+	b.Double("oplogMinRetentionHours", m.Window().Retention.Hours()).Int64("truncateCount", h.Truncations)
+	if h.Truncated {
+		b.Int64("historySecs", h.Seconds)
+	}
+	b.Bool("shorterThanRetention", h.Short)
+}
 
 // storedWindow returns the window that SetWindow has stored, or w if there is none.
 // Clients can write in its database: what cannot be is left out.
@@ -157,11 +222,15 @@ func (m *Member) storedWindow(w Window) (Window, error) {
 	}
 	size, ok := bson.ExactInt64(doc.Lookup("size"))
 	hours := doc.Lookup("minRetentionHours")
-	if !ok || size < MinWindowBytes || size > MaxWindowBytes || !hours.IsNumber() || !(bson.ToDouble(hours) >= 0 && bson.ToDouble(hours) <= MaxRetentionHours) {
+	given := !hours.IsMissing()
+	if !ok || size < MinWindowBytes || size > MaxWindowBytes || given && !(hours.IsNumber() && bson.ToDouble(hours) >= 0 && bson.ToDouble(hours) <= MaxRetentionHours) {
 		m.o.Log.Warn("replication: the window of the log that was stored cannot be, and the options count", "window", doc.String())
 		return w, nil
 	}
-	return Window{Bytes: uint64(size), Retention: Hours(bson.ToDouble(hours))}, nil
+	if w.Bytes = uint64(size); given {
+		w.Retention, w.Soft = Hours(bson.ToDouble(hours)), false
+	}
+	return w, nil
 }
 
 // MaxRetentionHours bounds how long entries may have to stay: a time that a Duration

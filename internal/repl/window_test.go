@@ -1,7 +1,10 @@
 package repl
 
 import (
+	"bytes"
+	"log/slog"
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,6 +129,7 @@ func TestWindowLasts(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := Window{Bytes: 2000 << 20, Retention: 90 * time.Minute}
+	soft := Window{Bytes: 1500 << 20, Retention: time.Minute, Soft: true} // its retention is the options'
 	if err := a.SetWindow(t.Context(), want); err != nil {
 		t.Fatal(err)
 	}
@@ -137,6 +141,10 @@ func TestWindowLasts(t *testing.T) {
 		}
 	}
 	again(want)
+	if err := a.SetWindow(t.Context(), soft); err != nil {
+		t.Fatal(err)
+	}
+	again(Window{Bytes: soft.Bytes, Retention: time.Hour})
 	for _, hours := range []bson.Value{bson.Double(-1), bson.Double(math.NaN()), bson.String("x")} {
 		doc := new(bson.Builder).Value("_id", windowID).Int64("size", int64(want.Bytes)).Value("minRetentionHours", hours).Finish()
 		if err := replaceOnly(t.Context(), a.catalog, windowNamespace, doc, storage.Journaled); err != nil {
@@ -145,4 +153,62 @@ func TestWindowLasts(t *testing.T) {
 		again(ms.window)
 	}
 	a.kill()
+}
+
+// What nobody asked for gives way to the size: the log is truncated though its entries are
+// young, once it is said, and History says so until they are old enough. What was asked for
+// does not.
+func TestWindowGivesWay(t *testing.T) {
+	now := time.Unix(1_700_000_000, 0)
+	var lines bytes.Buffer
+	m := lonely(t, func() time.Time { return now }, slog.New(slog.NewTextHandler(&lines, nil)), func(e *storage.Engine) (Effects, error) { return writes{e}, nil })
+	member := &Member{o: MemberOptions{Wall: func() time.Time { return now }}, replica: m}
+	write := func(n int) {
+		t.Helper()
+		for range n {
+			now = now.Add(time.Minute)
+			ev, err := m.g.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.g.Propose(ev, encodeWrites([]write{{1, make([]byte, 1000)}}), nil, func(_ Position, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+			})
+			m.g.Tick()
+			m.rounds(t)
+			if err := m.trim(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		m.publish()
+	}
+	m.SetWindow(Window{Bytes: 100 << 10, Retention: 24 * time.Hour})
+	write(400) // 6 h 40 min
+	if h := member.History(); h.Truncated || h.Short {
+		t.Errorf("a retention that was asked for: %+v", h)
+	}
+	m.SetWindow(Window{Bytes: 100 << 10, Retention: 24 * time.Hour, Soft: true})
+	write(100)
+	if h := member.History(); !h.Short || h.Seconds < 90*60 || h.Seconds > 120*60 || h.Truncations < 2 || m.State().LogBytes > 110<<10 {
+		t.Errorf("a retention by default: %+v, %d bytes", h, m.State().LogBytes)
+	}
+	said := func() int { return strings.Count(lines.String(), "the log is full before") }
+	if said() != 1 {
+		t.Errorf("it is said %d times: %s", said(), &lines)
+	}
+	now = now.Add(25 * time.Hour)
+	if h := member.History(); h.Short {
+		t.Errorf("when all that is gone is old enough: %+v", h)
+	}
+	m.SetWindow(Window{Bytes: 50 << 10, Retention: 24 * time.Hour, Soft: true})
+	write(10) // what goes is old enough
+	if h := member.History(); h.Short || said() != 1 {
+		t.Errorf("what goes is old: %+v, said %d times", h, said())
+	}
+	write(50)
+	if h := member.History(); !h.Short || said() != 2 {
+		t.Errorf("what goes is young again: %+v, said %d times", h, said())
+	}
 }

@@ -27,7 +27,7 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 			counts := d.Transactions.Counts()
 			counts.Prepared = data.catalog.CountPrepared()
 			return counts
-		}, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.StreamStats, streamGauges...))
+		}, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.History, historyGauges...), newGauges(data.member.StreamStats, streamGauges...))
 	}
 	return append(set, []prometheus.Collector{
 		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
@@ -68,12 +68,28 @@ var oplogGauges = []gauge[*repl.State]{
 	{"oplog_newest_seconds", "Up to when this member has applied the log, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Applied.Time.Seconds()) }},
 }
 
+var historyGauges = []gauge[repl.History]{
+	{"oplog_history_seconds", "How far the log reaches back behind its newest entry; infinite where nothing was truncated.", false, func(h *repl.History) float64 {
+		if !h.Truncated {
+			return math.Inf(1)
+		}
+		return float64(h.Seconds)
+	}},
+	{"oplog_history_short", "1 while the size of the log holds less history than the default of oplogMinRetentionHours.", false, func(h *repl.History) float64 {
+		if h.Short {
+			return 1
+		}
+		return 0
+	}},
+	{"oplog_truncations_total", "How often the log was truncated.", true, func(h *repl.History) float64 { return float64(h.Truncations) }},
+}
+
 var streamGauges = []gauge[repl.StreamStats]{
 	{"change_streams_open", "Open change streams.", false, func(s *repl.StreamStats) float64 { return float64(s.Open) }},
 	{"change_streams_lost_total", "Change streams that could not go on, as the log no longer had their place.", true, func(s *repl.StreamStats) float64 { return float64(s.Lost) }},
 	{"change_streams_behind_seconds", "How far the open change stream that was read least is behind what was applied.", false, func(s *repl.StreamStats) float64 { return float64(s.Behind) }},
 	{"change_streams_left_seconds", "How far its place is from the oldest entry of the log; infinite where nothing was truncated.", false, func(s *repl.StreamStats) float64 {
-		if s.OldestResumable == 0 || s.OldestPosition == 0 {
+		if !s.Truncated || s.OldestPosition == 0 {
 			return math.Inf(1) // nothing was truncated, or nobody follows
 		}
 		return float64(s.Left)

@@ -99,7 +99,7 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	d.member, err = repl.OpenMember(repl.MemberOptions{
 		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: s.openEngine, Catalog: o,
 		Network: network,
-		Window:  repl.Window{Bytes: uint64(r.OplogSizeMB) << 20, Retention: r.OplogRetention()},
+		Window:  repl.Window{Bytes: uint64(r.OplogSizeMB) << 20, Retention: r.OplogRetention(), Soft: r.OplogMinimumSoft},
 		Quiesce: func() func() { return d.quiesce() }, Log: s.log.Logger("REPL").With("ctx", "replication"), Fatal: s.memberFailed,
 	})
 	if err != nil {
