@@ -87,6 +87,7 @@ func (c *Catalog) applyTogether(all []Logged) error {
 			if err := l.Effect.show(l.At); err != nil {
 				return err
 			}
+			l.Effect.u.Place(l.At.Index)
 		}
 	}
 	if err := c.engine.ApplyAll(units, all[len(all)-1].At.Index); err != nil {

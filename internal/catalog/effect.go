@@ -188,6 +188,9 @@ func (e *Effect) show(at LogPosition) error {
 	}
 	for _, n := range e.notes {
 		n.show()
+		if d, is := n.(*decidedNote); is {
+			d.index = at.Index
+		}
 	}
 	if e.executed != nil {
 		if err := e.executed.write(e.u, at); err != nil {

@@ -47,7 +47,7 @@ func (f *formed) see() *Collection {
 // Create creates a collection with options, nil for none. Nobody else sees it before the
 // commit. Errors: 112, if there is one of that name, those of commits.
 func (t *Transaction) Create(ctx context.Context, ns schema.Namespace, options bson.Doc) (*Collection, error) {
-	if t.past != nil || t.c.Lookup(ns) != nil || t.Lookup(ns) != nil {
+	if t.past || t.c.Lookup(ns) != nil || t.Lookup(ns) != nil {
 		return nil, storage.ErrConflict
 	}
 	if err := t.c.CheckCase(ns.DB); err != nil {
@@ -80,7 +80,7 @@ func (t *Transaction) Created(c *Collection) bool { return t.formedOf(c.live) !=
 // Knows reports whether a descriptor is that of the transaction's state: the collection has not
 // changed since, or the transaction itself has created it. Otherwise LookupAt tells.
 func (t *Transaction) Knows(c *Collection) bool {
-	return t.Created(c) || t.past == nil && c.live.changed.Load() <= t.changes && c.readableAt() == nil
+	return t.Created(c) || !t.past && c.live.changed.Load() <= t.changes && c.readableAt() == nil
 }
 
 func (t *Transaction) formedOf(l *live) *formed {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -74,4 +75,23 @@ func storedDescriptor(r storage.Reader, id storage.Ident) ([]byte, error) {
 		return nil, err
 	}
 	return bytes.Clone(v), closer.Close()
+}
+
+// Lay lays an effect, as the log has it, over an earlier state of the store: what it does to
+// records, entries and prepared transactions there, not to sessions. Errors:
+// storage.ErrTooMuchLaid, ErrCorruption.
+func (c *Catalog) Lay(s *storage.LaidState, payload []byte, at LogPosition) error {
+	e, err := c.Decode(payload)
+	if err != nil {
+		return err
+	}
+	defer e.u.Abort()
+	if err := s.Lay(e.u.Batch(), at.Index); err != nil {
+		return err
+	}
+	if n := e.prepared; n != nil {
+		n.head.time = at.Time
+		return s.Set(storage.IdentPrepared, retryable.AppendKey(nil, n.session, 0), n.head.append(nil))
+	}
+	return nil
 }

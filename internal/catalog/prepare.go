@@ -49,7 +49,7 @@ type preparedTransactions struct {
 	records atomic.Int64 // of known
 	// decisions are the last ones that were applied here, and order those in their order: a
 	// ring, whose oldest is at next once it is full.
-	decisions map[PreparedKey]uint64
+	decisions map[PreparedKey]Decision
 	order     []PreparedKey
 	next      int
 }
@@ -59,6 +59,10 @@ type PreparedKey struct {
 	Session retryable.Session
 	Txn     int64
 }
+
+// Decision is how a prepared transaction has ended: the commit time, 0 if it was aborted, and
+// the index of the entry of the log that has what it wrote.
+type Decision struct{ Commit, Index uint64 }
 
 // knownRecord is a prepare record that the store has.
 type knownRecord struct {
@@ -103,12 +107,11 @@ func (c *Catalog) readPrepared() error {
 }
 
 // decide removes a record, and remembers the decision.
-func (p *preparedTransactions) decide(s retryable.Session, txn int64, commit uint64) {
+func (p *preparedTransactions) decide(key PreparedKey, d Decision) {
 	p.Lock()
 	defer p.Unlock()
-	key := PreparedKey{s, txn}
 	if p.decisions == nil {
-		p.decisions = map[PreparedKey]uint64{}
+		p.decisions = map[PreparedKey]Decision{}
 	}
 	if len(p.order) < maxDecisions {
 		p.order = append(p.order, key)
@@ -117,9 +120,9 @@ func (p *preparedTransactions) decide(s retryable.Session, txn int64, commit uin
 		p.order[p.next] = key
 		p.next = (p.next + 1) % maxDecisions
 	}
-	p.decisions[key] = commit
-	if k := p.known[s]; k != nil && k.txn == txn {
-		delete(p.known, s)
+	p.decisions[key] = d
+	if k := p.known[key.Session]; k != nil && k.txn == key.Txn {
+		delete(p.known, key.Session)
 		p.records.Store(int64(len(p.known)))
 		close(k.decided)
 	}
@@ -165,22 +168,22 @@ func (c *Catalog) PreparedIn(r storage.Reader) (all []PreparedKey, err error) {
 }
 
 // AwaitDecision waits until a transaction is decided that is prepared in an earlier state, and
-// returns when it was committed, 0 if it was aborted; known is false where that is not
-// remembered any more. Errors: the cause of ctx's end.
-func (c *Catalog) AwaitDecision(ctx context.Context, key PreparedKey) (commit uint64, known bool, err error) {
+// returns the decision; known is false where that is not remembered any more. Errors: the cause
+// of ctx's end.
+func (c *Catalog) AwaitDecision(ctx context.Context, key PreparedKey) (d Decision, known bool, err error) {
 	p := &c.prepared
 	for {
 		p.Lock()
-		commit, known = p.decisions[key]
+		d, known = p.decisions[key]
 		k := p.known[key.Session]
 		p.Unlock()
 		if known || k == nil || k.txn != key.Txn {
-			return commit, known, nil
+			return d, known, nil
 		}
 		select {
 		case <-k.decided:
 		case <-ctx.Done():
-			return 0, false, context.Cause(ctx)
+			return Decision{}, false, context.Cause(ctx)
 		}
 	}
 }

@@ -154,6 +154,7 @@ type decidedNote struct {
 	session retryable.Session
 	txn     int64
 	commit  uint64
+	index   uint64 // of the entry of the log; not encoded
 }
 
 func (n *decidedNote) kind() noteKind { return noteDecided }
@@ -173,7 +174,7 @@ func (n *decidedNote) read(r *storage.EncodingReader) {
 }
 
 func (n *decidedNote) apply(c *Catalog) error {
-	c.prepared.decide(n.session, n.txn, n.commit)
+	c.prepared.decide(PreparedKey{n.session, n.txn}, Decision{n.commit, n.index})
 	return nil
 }
 

@@ -47,8 +47,8 @@ type Transaction struct {
 	// lockWait bounds how long a statement waits for a gate; below 0: as long as the statement
 	// may run.
 	lockWait time.Duration
-	// past is the earlier state that it reads; nil for none.
-	past storage.State
+	// past says that it reads an earlier state than that of its beginning.
+	past bool
 	// created are the collections that it has created.
 	created []*formed
 	// changes is the number of a change of the catalog that its state has, with all before it.
@@ -133,11 +133,9 @@ func LockTimeout(what string, wait time.Duration) error {
 }
 
 // enterGate enters the gate of a collection for a statement. Errors: 24, the cause of ctx's
-// end, 112 in an earlier state.
+// end.
 func (t *Transaction) enterGate(ctx context.Context, c *Collection) error {
 	switch {
-	case t.past != nil:
-		return storage.ErrConflict
 	case c.live.gate.TryRLock():
 		return nil
 	case t.lockWait >= 0:
@@ -173,10 +171,6 @@ func (t *Transaction) end() {
 	t.ended = true
 	t.unpin()
 	t.draft.Abort()
-	if t.past != nil {
-		_ = t.past.Close() // only a reference
-		t.past = nil
-	}
 	t.account.Close()
 	t.c.open.Lock()
 	defer t.c.open.Unlock()
@@ -184,27 +178,27 @@ func (t *Transaction) end() {
 }
 
 // State is what the transaction reads. It ends with the transaction.
-func (t *Transaction) State() storage.State {
-	if t.past != nil {
-		return t.past
-	}
-	return t.draft.u.View()
-}
+func (t *Transaction) State() storage.State { return t.draft.u.View() }
 
 // ReadAt has the transaction, which has done nothing yet, read an earlier state of the store, of
 // which the caller keeps a reference. unchanged reports whether nothing has taken effect
-// between that state and an entry of the log; if anything has, the transaction can write
-// nothing: 112. Errors: those of the disk.
+// between that state and an entry of the log; if anything has, what was written since is a
+// conflict, as it is for other transactions. Errors: those of the disk.
 func (t *Transaction) ReadAt(s storage.State, unchanged func(upTo uint64) (bool, error)) error {
 	now, err := t.draft.u.View().Applied()
 	if err != nil {
 		return err
 	}
 	same, err := unchanged(now)
-	if err == nil && !same {
-		t.past = s.Share()
+	if err != nil || same {
+		return err
 	}
-	return err
+	index, err := s.Applied()
+	if err != nil {
+		return err
+	}
+	t.past = true
+	return t.draft.u.FixIn(s, index)
 }
 
 // Draft is the unit in which statements write. Its errors are also those of conflicts:

@@ -40,13 +40,14 @@ type Options struct {
 // Router is a cluster's router. Its methods are the handlers of its commands.
 type Router struct {
 	Options
-	clock    client.Clock
-	config   *client.Set
-	shards   shards
-	routes   routes
-	concerns defaultConcerns
-	streams  sync.WaitGroup // the ends of change streams
-	samples  samples
+	clock     client.Clock
+	config    *client.Set
+	shards    shards
+	routes    routes
+	concerns  defaultConcerns
+	streams   sync.WaitGroup // the ends of change streams, and who tells shards of snapshots
+	snapshots snapshotReads
+	samples   samples
 	// transactions are those of its clients.
 	transactions transactions
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -54,17 +53,13 @@ type transaction struct {
 	lsid       bson.Doc
 	concern    command.ReadConcern
 	statements int
-	// With read concern snapshot and without a time of the client's: eager says that the router
-	// chooses one with the first statement, chosen that it has. Otherwise the first shard
-	// reads, and writes, its newest state, and a second shard ends that: see several.
-	eager, chosen bool
+	// chosen says that the router has chosen the time that all participants read at, with read
+	// concern snapshot.
+	chosen bool
 	// readersDone says that the participants that have only read are committed.
 	readersDone bool
 	kind        *commitKind // how it is being committed
 	begun       time.Time
-
-	// several says that such transactions of the session meet more than one shard.
-	several atomic.Bool
 
 	mu           sync.Mutex // a statement asks several shards in parallel
 	participants []*participant
@@ -144,10 +139,6 @@ func (t *transactions) start(op *command.Op) (*transaction, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	older := t.all[tx.session]
-	if older != nil && older.several.Load() {
-		tx.several.Store(true)
-		tx.eager = true
-	}
 	switch {
 	case t.closed:
 		return nil, mongoerr.New(mongoerr.ShutdownInProgress, "the router shuts down")
@@ -275,7 +266,7 @@ func (r *Router) transact(ctx context.Context, op *command.Op, run command.Handl
 	defer t.stats.active.Add(-1)
 	tx.statements++
 	for try := 1; ; try++ {
-		tx.chooseTime()
+		tx.chooseTime(ctx)
 		err = run(ctx, op)
 		pause := tx.again(err, try)
 		if pause == 0 || !tx.restart(ctx) || client.Sleep(ctx, pause) != nil {
@@ -296,9 +287,6 @@ func (r *Router) transact(ctx context.Context, op *command.Op, run command.Handl
 func (tx *transaction) again(err error, try int) time.Duration {
 	switch {
 	case tx.statements > 1:
-	case mongoerr.Is(err, mongoerr.SnapshotUnavailable) && !tx.eager && tx.several.Load():
-		tx.eager = true
-		return time.Microsecond
 	case isStale(err) && try < maxStale:
 		return min(time.Millisecond<<try, maxStalePause)
 	case tx.chosen && mongoerr.Is(err, mongoerr.SnapshotTooOld, mongoerr.SnapshotUnavailable) && try < maxSnapshots:
@@ -316,9 +304,13 @@ func (tx *transaction) checkRead(op *command.Op) error {
 }
 
 // chooseTime chooses the time at which all participants read, with read concern snapshot,
-// unless the client gave one, or one shard is all that is met.
-func (tx *transaction) chooseTime() {
-	if tx.concern.Level != "snapshot" || tx.concern.AtClusterTime != 0 && !tx.chosen || tx.statements > 1 || !tx.eager {
+// unless the client gave one.
+func (tx *transaction) chooseTime(ctx context.Context) {
+	if tx.concern.Level != "snapshot" || tx.statements > 1 {
+		return
+	}
+	tx.router.expectSnapshots(ctx)
+	if tx.concern.AtClusterTime != 0 && !tx.chosen {
 		return
 	}
 	tx.chosen = true
@@ -359,9 +351,6 @@ func (tx *transaction) ask(ctx context.Context, set *client.Set, shard string, c
 	p.turn.Lock()
 	defer p.turn.Unlock()
 	first := !p.asked
-	if first && !tx.mayMeet(p) {
-		return client.Answer{}, errSeveralShards
-	}
 	c.Body, c.Read, c.Idempotent = tx.body(c.Body, first), client.ReadPreference{}, false
 	p.asked = true
 	tx.router.transactions.stats.requests.Add(1)
@@ -385,25 +374,6 @@ func (tx *transaction) note(p *participant) {
 	if tx.recovery == "" {
 		tx.recovery = p.shard
 	}
-}
-
-// errSeveralShards begins a transaction with read concern snapshot anew, at a time that is one
-// for all shards.
-var errSeveralShards = mongoerr.New(mongoerr.SnapshotUnavailable, "the transaction reads the newest state of one shard, and meets a second one. Please retry your operation or multi-document transaction.")
-
-// mayMeet reports whether another participant may begin: not if the first one reads a state
-// whose time is not known.
-func (tx *transaction) mayMeet(p *participant) bool {
-	if tx.concern.Level != "snapshot" || tx.concern.AtClusterTime != 0 {
-		return true
-	}
-	tx.mu.Lock()
-	defer tx.mu.Unlock()
-	if tx.participants[0] == p {
-		return true
-	}
-	tx.several.Store(true)
-	return false
 }
 
 // hasWritten reports whether a statement has written, by what its shard has answered.

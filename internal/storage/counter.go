@@ -73,6 +73,9 @@ func readSums(r Reader, id Ident) (d [counterSums]int64, err error) {
 
 // DropCounter removes the durable sums of c.
 func (u *Unit) DropCounter(c *Counter) error {
+	if u.over != nil {
+		return u.over.remove(c.key)
+	}
 	return u.batch.Delete(c.key, nil)
 }
 
@@ -101,7 +104,7 @@ func (u *Unit) AddSums(id Ident, key []byte, d []int64) error {
 	}
 	u.key = appendKey(u.key[:0], id, key)
 	var b [1 + maxSums*binary.MaxVarintLen64]byte
-	return u.batch.Merge(u.key, appendSums(b[:0], d), nil)
+	return u.merge(u.key, appendSums(b[:0], d))
 }
 
 // Sums reads len(d) totals from a value that AddSums made.

@@ -128,6 +128,7 @@ func Open(opts Options) (*Engine, error) {
 		return nil, lockError(opts.Dir, err)
 	}
 	e := &Engine{lock: lock, opts: opts, locks: newLockTable(), opened: time.Now()}
+	e.recent.e = e
 	if err := e.open(); err != nil {
 		lock.Close()
 		return nil, mapError(err)

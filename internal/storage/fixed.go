@@ -69,15 +69,17 @@ func WaitBusy(ctx context.Context, err error) error {
 const maxRecent = 1 << 20
 
 // recent are the locks under which units have committed while fixed units were open, and
-// when: numbers that rise with each commit. They are in two generations, of which the
-// older is dropped when the newer is full.
+// when: the index of the unit's entry in the log or, where there is no log, a number that rises
+// with each commit. They are in two generations, of which the older is dropped when the newer
+// is full.
 type recent struct {
-	open atomic.Int64 // fixed units
+	e    *Engine
+	open atomic.Int64 // fixed units, and who else wants commits to be remembered
 
 	mu   sync.Mutex
 	last uint64
-	// floor is the last commit of those that have been forgotten: a unit that was fixed
-	// before it does not know what it conflicts with.
+	// floor is the last commit of those that have been forgotten, or whose locks are not
+	// known: a unit that was fixed before it does not know what it conflicts with.
 	floor    uint64
 	now, old map[lockID]uint64
 	oldest   uint64 // the last commit in old
@@ -86,9 +88,13 @@ type recent struct {
 // fix notes a new fixed unit, before its state is taken. since is the last commit that
 // its state has.
 func (r *recent) fix() (since uint64) {
-	r.open.Add(1)
+	first := r.open.Add(1) == 1
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.last = max(r.last, r.e.applied.Load()) // the state will have these
+	if first {
+		r.floor = r.last
+	}
 	return r.last
 }
 
@@ -102,14 +108,26 @@ func (r *recent) unfix() {
 	}
 }
 
-// note remembers a commit, which is visible, before its locks are released.
-func (r *recent) note(locks ...[]lockID) {
+// note remembers a commit, which is visible, before its locks are released. at is its place in
+// the log; known is false where its locks are another member's.
+func (r *recent) note(at uint64, known bool, locks ...[]lockID) {
 	if r.open.Load() == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.last++
+	switch {
+	case at > 0:
+		r.last = max(r.last, at)
+	case r.e.applied.Load() == 0:
+		r.last++
+	default:
+		return // it is this member's own, and no transaction writes there
+	}
+	if !known {
+		r.floor = r.last
+		return
+	}
 	for _, list := range locks {
 		for _, l := range list {
 			if r.now == nil {
@@ -133,6 +151,31 @@ func (r *recent) since(l lockID, after uint64) bool {
 	defer r.mu.Unlock()
 	return r.now[l] > after || r.old[l] > after || r.floor > after
 }
+
+// Remember has the engine remember under which locks units commit, until Forget is called as
+// often: so a unit may be fixed in a state that is taken from now on.
+func (e *Engine) Remember() { e.recent.fix() }
+
+// Forget ends what Remember has begun.
+func (e *Engine) Forget() { e.recent.unfix() }
+
+// FixIn has a fixed unit, which has done nothing yet, read an earlier state, of which it takes
+// a reference: that of an entry of the log with an index. What was committed since is a
+// conflict; also what is not remembered. Errors: those of the disk.
+func (u *Unit) FixIn(s State, index uint64) error {
+	if err := invariant.Require(u.fixed && u.batch.Empty() && len(u.locks) == 0, "storage: a unit is fixed in an earlier state before it does anything"); err != nil {
+		return err
+	}
+	if err := errors.Join(u.letBaseGo(), u.batch.Close()); err != nil {
+		return err
+	}
+	u.batch, u.since = u.e.db.NewIndexedBatch(), index
+	u.over = &layer{below: s.Share(), b: u.batch}
+	return nil
+}
+
+// reads reports whether the unit's state is fixed now.
+func (u *Unit) reads() bool { return u.base != nil || u.over != nil }
 
 // Fix fixes the unit's state: that of now. REQUIRES: nothing was done with the unit yet.
 // Errors: those of the disk.
@@ -158,7 +201,7 @@ func (u *Unit) Fix() error {
 // unit has, since its state was taken: for callers who learn of commits under released locks
 // in another way. Errors: ErrConflict.
 func (u *Unit) CheckConflict(class LockClass, id Ident, key []byte) error {
-	if u.base != nil && u.e.recent.since(makeLockID(class, id, key), u.since) {
+	if u.reads() && u.e.recent.since(makeLockID(class, id, key), u.since) {
 		return ErrConflict
 	}
 	return nil
@@ -202,6 +245,10 @@ func (u *Unit) Under(holder *Unit) { u.holder = holder }
 
 // letBaseGo releases the state.
 func (u *Unit) letBaseGo() error {
+	if o := u.over; o != nil {
+		u.over = nil
+		return o.below.Close()
+	}
 	if u.base == nil {
 		return nil
 	}
@@ -316,6 +363,11 @@ func (v unitView) Get(id Ident, key []byte) ([]byte, io.Closer, error) { return 
 func (v unitView) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
 	return v.u.NewIter(id, lower, upper)
 }
-func (v unitView) Applied() (uint64, error) { return metaNumber(fixedReader(v), keyApplied) }
-func (v unitView) Share() State             { return v }
-func (v unitView) Close() error             { return nil }
+func (v unitView) Applied() (uint64, error) {
+	if o := v.u.over; o != nil {
+		return o.below.Applied()
+	}
+	return metaNumber(fixedReader(v), keyApplied)
+}
+func (v unitView) Share() State { return v }
+func (v unitView) Close() error { return nil }

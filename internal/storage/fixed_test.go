@@ -117,16 +117,16 @@ func TestFixed(t *testing.T) {
 
 // What is forgotten of earlier commits is a conflict for who was fixed before it.
 func TestRecentForgets(t *testing.T) {
-	var r recent
+	r := recent{e: new(Engine)}
 	since := r.fix()
 	for i := range 5 * maxRecent / 2 {
-		r.note([]lockID{lockID(i)})
+		r.note(0, true, []lockID{lockID(i)})
 	}
 	if !r.since(lockID(4*maxRecent), since) {
 		t.Error("a lock of which nothing is known any more is no conflict")
 	}
 	later := r.fix()
-	r.note([]lockID{7})
+	r.note(0, true, []lockID{7})
 	if r.since(8, later) || !r.since(7, later) {
 		t.Error("what has happened since is not what is remembered")
 	}

@@ -63,11 +63,29 @@ func NewIterUnder(r Reader, id Ident, first byte, lower, upper []byte) (*Iter, e
 		upper = append([]byte{first}, upper...)
 	}
 	it, err := r.NewIter(id, append([]byte{first}, lower...), upper)
-	if err == nil {
-		it.under = []byte{first}
-		it.prefix++
+	switch {
+	case err != nil:
+		return nil, err
+	case it.walk != nil:
+		return IterOf(&underWalk{it, []byte{first}}), nil
 	}
-	return it, err
+	it.under = []byte{first}
+	it.prefix++
+	return it, nil
+}
+
+// underWalk is NewIterUnder where the iterator walks something else than a keyspace.
+type underWalk struct {
+	*Iter
+	first []byte
+}
+
+func (w *underWalk) Key() []byte { return w.Iter.Key()[len(w.first):] }
+func (w *underWalk) SeekGE(key []byte) bool {
+	return w.Iter.SeekGE(append(w.first[:len(w.first):len(w.first)], key...))
+}
+func (w *underWalk) SeekLT(key []byte) bool {
+	return w.Iter.SeekLT(append(w.first[:len(w.first):len(w.first)], key...))
 }
 
 func (it *Iter) setBounds(lower, upper []byte) {
@@ -79,6 +97,10 @@ func (it *Iter) setBounds(lower, upper []byte) {
 // SetBounds moves the iterator to another range of the same state and leaves it
 // unpositioned; cheaper than a new iterator. Not of NewIterUnder.
 func (it *Iter) SetBounds(lower, upper []byte) {
+	if w, is := it.walk.(*laidWalk); is {
+		w.setRange(it.id, lower, upper)
+		return
+	}
 	it.setBounds(lower, upper)
 	it.it.SetBounds(it.opts.LowerBound, it.opts.UpperBound)
 }

@@ -47,7 +47,10 @@ type Unit struct {
 	counted bool // among those for which commits are remembered
 	maxLock lockID
 	next    [identRanges]Ident // of the ranges from which the unit has taken idents
+	foreign bool               // it was decoded: its locks are those of another member
+	place   uint64             // in the log of a replicated group; 0 for none
 	base    *pebble.Iterator   // over the fixed state; nil for none
+	over    *layer             // the batch over an earlier state, of a unit that is fixed there; nil for none
 	since   uint64             // the last commit that the fixed state has
 	point   pointReader        // of a fixed unit
 	holder  *Unit              // under whose locks the unit writes, too; nil for none
@@ -105,6 +108,9 @@ func (u *Unit) Set(id Ident, key, value []byte) error {
 	u.sets = true
 	if u.indexed {
 		u.key = appendKey(u.key[:0], id, key)
+		if u.over != nil {
+			return u.over.set(u.key, value)
+		}
 		return u.batch.Set(u.key, value, nil)
 	}
 	n := identLen(id)
@@ -140,6 +146,9 @@ func (u *Unit) Frees() { u.sets = false }
 // compactions, nothing else), or -1 if that is not known.
 func (u *Unit) Delete(id Ident, key []byte, oldLen int) error {
 	u.key = appendKey(u.key[:0], id, key)
+	if u.over != nil {
+		return u.over.remove(u.key)
+	}
 	if oldLen < 0 {
 		return u.batch.Delete(u.key, nil)
 	}
@@ -149,6 +158,9 @@ func (u *Unit) Delete(id Ident, key []byte, oldLen int) error {
 // DeleteRange removes the keys k with lower <= k < upper, with one tombstone;
 // nil bounds stand for the keyspace's ends.
 func (u *Unit) DeleteRange(id Ident, lower, upper []byte) error {
+	if u.over != nil {
+		return u.over.removeRange(id, lower, upper)
+	}
 	b, n := rangeBounds(u.key[:0], id, lower, upper)
 	u.key = b
 	return u.batch.DeleteRange(b[:n], b[n:], nil)
@@ -158,7 +170,15 @@ func (u *Unit) DeleteRange(id Ident, lower, upper []byte) error {
 // everything merged so far (see Bits). Needs no lock.
 func (u *Unit) OrBits(id Ident, key, bits []byte) error {
 	u.key = appendKey(u.key[:0], id, key)
-	return u.batch.Merge(u.key, append([]byte{mergeOr}, bits...), nil)
+	return u.merge(u.key, append([]byte{mergeOr}, bits...))
+}
+
+// merge merges an operand into the value of a key of the store.
+func (u *Unit) merge(key, operand []byte) error {
+	if u.over != nil {
+		return u.over.merge(key, operand)
+	}
+	return u.batch.Merge(key, operand, nil)
 }
 
 // Add adds to one of the sums of a counter, when the unit commits.
@@ -213,7 +233,7 @@ func (u *Unit) lock(ctx context.Context, l lockID) (fresh bool, err error) {
 		}
 	}
 	u.keep(l)
-	if u.base != nil && u.e.recent.since(l, u.since) {
+	if u.reads() && u.e.recent.since(l, u.since) {
 		return false, ErrConflict
 	}
 	return true, nil
@@ -293,6 +313,9 @@ func (u *Unit) reader() (interface {
 	if u.base != nil {
 		return fixedReader{u}, nil
 	}
+	if err := invariant.Require(u.over == nil, "storage: a unit over an earlier state is read through its layer"); err != nil {
+		return nil, err
+	}
 	if err := u.join(); err != nil {
 		return nil, err
 	}
@@ -314,6 +337,9 @@ func (u *Unit) reader() (interface {
 
 // Get is Reader's Get: the latest state and the unit's own writes.
 func (u *Unit) Get(id Ident, key []byte) ([]byte, io.Closer, error) {
+	if u.over != nil {
+		return u.over.get(id, key)
+	}
 	r, err := u.reader()
 	if err != nil {
 		return nil, nil, err
@@ -324,6 +350,9 @@ func (u *Unit) Get(id Ident, key []byte) ([]byte, io.Closer, error) {
 // NewIter is Reader's NewIter: the latest state and the unit's writes so far.
 // It must be closed before the unit ends.
 func (u *Unit) NewIter(id Ident, lower, upper []byte) (*Iter, error) {
+	if u.over != nil {
+		return u.over.newIter(id, lower, upper)
+	}
 	r, err := u.reader()
 	if err != nil {
 		return nil, err
@@ -397,6 +426,7 @@ func (u *Unit) Apply(at uint64) error {
 	if err := u.join(); err != nil {
 		return err
 	}
+	u.place = at
 	if err := u.e.write(u.batch, at); err != nil {
 		return err
 	}
@@ -404,9 +434,12 @@ func (u *Unit) Apply(at uint64) error {
 	return nil
 }
 
+// Place says where in the log of a replicated group the unit is, for ApplyAll.
+func (u *Unit) Place(at uint64) { u.place = at }
+
 // ApplyAll is Apply for units of the engine, or none, that come one behind the other in
 // the log: their writes become visible in one step, in that order, and at is the place of
-// the last. REQUIRES: as for Apply.
+// the last. REQUIRES: as for Apply, and each has its Place.
 func (e *Engine) ApplyAll(units []*Unit, at uint64) error {
 	if len(units) == 1 {
 		return units[0].Apply(at)
@@ -495,10 +528,10 @@ func (u *Unit) visible() {
 	}
 	u.e.idents.take(u.next)
 	if h := u.holder; h != nil {
-		u.e.recent.note(u.locks, u.released, h.locks)
+		u.e.recent.note(u.place, !u.foreign, u.locks, u.released, h.locks)
 		return
 	}
-	u.e.recent.note(u.locks, u.released)
+	u.e.recent.note(u.place, !u.foreign, u.locks, u.released)
 }
 
 // Abort drops the writes and releases the locks. On a dead unit it does

@@ -94,7 +94,7 @@ func (e *Engine) Decode(b []byte) (u *Unit, rest []byte, err error) {
 		u.Abort()
 		return nil, nil, fmt.Errorf("%w: the counters or idents of a unit are damaged", ErrCorruption)
 	}
-	u.decoded, u.next[CommonIdents], u.sealed = repr, next, true
+	u.decoded, u.next[CommonIdents], u.sealed, u.foreign = repr, next, true, true
 	return u, r.Rest, nil
 }
 

@@ -84,6 +84,7 @@ func (s *Shard) Register(r *command.Registry) {
 	advance := s.command("_shardsvrAdvanceStream", (*request).advanceStream)
 	advance.Place = command.WhereReadable // a stream may be read on a secondary
 	r.Register(advance)
+	r.Register(s.command("_shardsvrExpectSnapshots", (*request).expectSnapshots))
 }
 
 // Run does the background work until ctx ends, and returns when all of it has ended.
