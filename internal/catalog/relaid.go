@@ -22,8 +22,9 @@ type relaid struct {
 	ids storage.Ident
 	// turns is how often a relayout has begun or ended.
 	turns int
-	// over says that the collection lies by its shard key since: all documents of before
-	// were gone when that began, and there are no two halves any more.
+	// over says that the collection was emptied since, and then laid by its shard key, or by
+	// windows with a keyspace of entries that is not ids: all documents of before were gone
+	// when that began, and there are no two halves any more.
 	over bool
 }
 
@@ -40,7 +41,7 @@ func (c *Collection) noteRelaid(old *Collection) {
 		c.live.relaid.Store(n)
 	case c.relay == nil && old != nil && old.relay != nil:
 		c.live.relaid.Store(&relaid{ids: was.ids, turns: was.turns + 1})
-	case was != nil && !was.over && c.entersIDs() && c.sections == nil:
+	case was != nil && !was.over && c.entersIDs() && (c.sections == nil || c.relay == nil && c.indexes[0].Ident != was.ids):
 		// A reader that saw one of those states does not know what it has seen.
 		c.live.relaid.Store(&relaid{ids: was.ids, turns: was.turns + 4, over: true})
 	}

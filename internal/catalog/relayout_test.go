@@ -464,6 +464,52 @@ func TestRelayTwin(t *testing.T) {
 	})
 }
 
+// TestRelaidAndEmptied: a collection that was laid by windows and back, and then emptied, gets
+// windows again by its next rule. Its documents are found by _id, and no two have the same.
+func TestRelaidAndEmptied(t *testing.T) {
+	c, coll := openWindowed(t)
+	insertDated(t, c, coll, 1, 3, 1<<40)
+	drop := func() {
+		t.Helper()
+		if _, err := c.DropIndexes(t.Context(), coll.Namespace, func(c *Collection) ([]*Index, error) { return []*Index{c.Index("at")}, nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	drop()
+	relayWhole(t, c, coll, nil)
+	for id := range int32(2) {
+		u := c.Begin()
+		defer u.Abort()
+		record, old, err := u.LockID(t.Context(), coll.Latest(), bson.Int32(id+1))
+		if err != nil || old == nil {
+			t.Fatal(old, err)
+		}
+		if err := u.Delete(t.Context(), coll.Latest(), record, old); err != nil {
+			t.Fatal(err)
+		}
+		if err := u.Commit(t.Context(), storage.Buffered); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err := c.CreateIndexes(t.Context(), coll.Namespace, specs(t, coll.Namespace, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 0}`)); err != nil {
+		t.Fatal(err)
+	}
+	coll = coll.Latest()
+	if !coll.Windowed() {
+		t.Fatal("it has no windows")
+	}
+	insertDated(t, c, coll, 1, 2, 1<<40)
+	u := c.Begin()
+	defer u.Abort()
+	if _, doc, err := u.LockID(t.Context(), coll, bson.Int32(1)); err != nil || doc == nil {
+		t.Errorf("by _id there is %v, %v", doc, err)
+	}
+	err := u.Insert(t.Context(), coll, new(bson.Builder).Int32("_id", 1).Date("at", 1<<41).Finish())
+	if !mongoerr.Is(err, mongoerr.DuplicateKey) {
+		t.Errorf("a second document with one _id: %v", err)
+	}
+}
+
 // TestHalves: each record key is in one half, and those of windows of any kind and of
 // _ids of any type are told apart. Those of a hashed layout, which has no halves, are in
 // none.
