@@ -51,6 +51,9 @@ func (n *Node) runInsert(ctx context.Context, op *command.Op) error {
 		return refuseAll(op, len(docs), ordered, err)
 	}
 	blocked := op.MayWrite(op.DB)
+	if c := n.restoring(op); c != nil {
+		return n.restoreBuckets(ctx, op, c, docs, &try)
+	}
 	c, err := n.forWrite(ctx, op, blocked == nil)
 	if err != nil {
 		return err

@@ -48,18 +48,35 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	for _, doc := range docs {
 		b.coming += len(doc)
 	}
+	err := eachDocument(ctx, op, docs, ordered, try, &errs, func(i int, doc bson.Doc) (ended bool, err error) {
+		err = b.add(ctx, i, doc, now)
+		return b.ended, err
+	})
+	if err == nil {
+		err = b.flush(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return endInsert(ctx, op, w, b.inserted, &errs, try)
+}
+
+// eachDocument calls add with those documents of an insert that no earlier attempt has
+// inserted, until it says that the insert has ended, or one fails and they are ordered.
+func eachDocument(ctx context.Context, op *command.Op, docs []bson.Doc, ordered bool, try *attempt, errs *writeErrors, add func(i int, doc bson.Doc) (ended bool, err error)) error {
 	for i, doc := range docs {
 		_, before, err := try.executed(i)
 		if before {
 			continue
 		}
+		ended := false
 		if err == nil {
 			err = op.MayWrite(op.DB)
 		}
 		if err == nil {
-			err = b.add(ctx, i, doc, now)
+			ended, err = add(i, doc)
 		}
-		if b.ended {
+		if ended {
 			break
 		}
 		if err == nil {
@@ -73,10 +90,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 			break
 		}
 	}
-	if err := b.flush(ctx); err != nil {
-		return err
-	}
-	return endInsert(ctx, op, w, b.inserted, &errs, try)
+	return nil
 }
 
 // measurementBatch collects measurements into units.

@@ -19,10 +19,7 @@ import (
 // InsertMeasurements adds measurements to a time-series collection, in a unit
 // of their own.
 func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, ms []timeseries.Measurement) error {
-	for {
-		if err := w.flush(ctx); err != nil {
-			return err
-		}
+	return w.alone(ctx, func() error {
 		err := w.x.Catalog.SealOldest(ctx, c, len(ms)+1)
 		if err == nil {
 			err = w.x.Catalog.FlushStep(ctx, c)
@@ -30,6 +27,27 @@ func (w *Writer) InsertMeasurements(ctx context.Context, c *catalog.Collection, 
 		if err == nil {
 			err = w.unit.InsertMeasurements(ctx, c, ms)
 		}
+		return err
+	})
+}
+
+// RestoreBuckets is catalog.Unit.RestoreBuckets, in a unit of their own.
+func (w *Writer) RestoreBuckets(ctx context.Context, c *catalog.Collection, buckets []catalog.RestoredBucket, ordered bool) (errs []error, err error) {
+	err = w.alone(ctx, func() (err error) {
+		errs, err = w.unit.RestoreBuckets(ctx, c, buckets, ordered)
+		return err
+	})
+	return errs, err
+}
+
+// alone runs write while the writer's unit is a new one, and again with another one where it
+// met a lock that it could not wait for.
+func (w *Writer) alone(ctx context.Context, write func() error) error {
+	for {
+		if err := w.flush(ctx); err != nil {
+			return err
+		}
+		err := write()
 		if err == nil {
 			return nil
 		}
