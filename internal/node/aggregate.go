@@ -28,6 +28,7 @@ var aggregateFields = command.NewFields("aggregate",
 	command.Any("needsMerge"),
 	command.Any("fromMongos"),
 	command.Any("passthroughToShard"),
+	command.Object(SettingsField).Unstable(),
 )
 
 var errPipeline = mongoerr.New(mongoerr.TypeMismatch, "A pipeline must be an array of objects")
@@ -299,7 +300,10 @@ func (n *Node) explainAggregate(ctx context.Context, op *command.Op, body bson.D
 		return err
 	}
 	sub.Args = args
-	sub.Generic.API = op.Generic.API
+	sub.Generic.API, sub.Generic.Versions = op.Generic.API, op.Generic.Versions
+	if err := CheckSettingsField(sub); err != nil {
+		return err
+	}
 	op.Reply.String("explainVersion", "1")
 	if err := n.explainAggregation(ctx, sub, &sub.Args, v, op.Reply); err != nil {
 		return err

@@ -203,7 +203,7 @@ func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Do
 // applyClusterParameter puts a value into effect.
 func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
 	if p.name == querySettingsName {
-		n.settings.Store(newSettingsIndex(d))
+		n.settings.Store(NewQuerySettings(d))
 	}
 	if p.name == "defaultMaxTimeMS" {
 		n.Dispatcher.DefaultReadTime.Store(d.Lookup("readOperations").Int64())

@@ -21,6 +21,7 @@ var distinctFields = command.NewFields("distinct",
 	command.Object("query"),
 	command.Object("collation"),
 	command.Hint("hint"),
+	command.Object(SettingsField).Unstable(),
 )
 
 // distinct answers {distinct: collection, key, query} with the different

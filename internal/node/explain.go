@@ -80,7 +80,12 @@ func (n *Node) runExplain(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	sub.Args = args
+	sub.Args, sub.Generic.Versions = args, op.Generic.Versions
+	if fields == findFields || fields == distinctFields {
+		if err := CheckSettingsField(sub); err != nil {
+			return err
+		}
+	}
 	if handled, err := n.explainOnView(ctx, sub, verbosity); handled || err != nil {
 		return err
 	}

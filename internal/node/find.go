@@ -39,6 +39,7 @@ var findFields = command.NewFields("find",
 	command.OptionalBool("$_requestResumeToken").Unstable(),
 	command.Object("$_resumeAfter").Unstable(),
 	command.Object("$_startAt").Unstable(),
+	command.Object(SettingsField).Unstable(),
 )
 
 // find answers {find: collection, filter, …} with a cursor over the documents

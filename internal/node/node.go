@@ -46,7 +46,7 @@ type Node struct {
 	accounts   *account.Store
 	access     *access.Control // nil without access control
 	cluster    clusterParameters
-	settings   atomic.Pointer[settingsIndex] // of queries; nil for none
+	settings   atomic.Pointer[QuerySettings] // of queries; nil for none
 	compaction compaction
 	quorums    quorums
 	shard      bool                            // see BecomeShard

@@ -31,19 +31,19 @@ type querySetting struct {
 	hints    map[schema.Namespace]*exec.Preferred
 }
 
-// settingsIndex finds settings by namespace and shape.
-type settingsIndex struct {
+// QuerySettings are all settings, found by namespace and shape. nil is none of them. Immutable.
+type QuerySettings struct {
 	all []*querySetting
 	by  map[schema.Namespace]map[string]*querySetting
 }
 
-// newSettingsIndex reads the parameter; nil for no settings.
-func newSettingsIndex(parameter bson.Doc) *settingsIndex {
+// NewQuerySettings reads the parameter; nil for no settings.
+func NewQuerySettings(parameter bson.Doc) *QuerySettings {
 	list := parameter.Lookup("settingsArray")
 	if list.Type != bson.TypeArray || list.Doc().IsEmpty() {
 		return nil
 	}
-	x := &settingsIndex{by: map[schema.Namespace]map[string]*querySetting{}}
+	x := &QuerySettings{by: map[schema.Namespace]map[string]*querySetting{}}
 	for v := range list.Doc().Values() {
 		d := v.Doc()
 		s := &querySetting{hash: d.Lookup("queryShapeHash").Str(), settings: d.Lookup("settings").Doc(), query: d.Lookup("representativeQuery").Doc()}
@@ -99,30 +99,81 @@ func (s *querySetting) preferred(ns schema.Namespace) *exec.Preferred {
 	return &exec.Preferred{Settings: s.settings}
 }
 
-// settingsOf returns the settings of the shape of op's query; nil for none. What a router
-// sends has been changed by it.
-func (n *Node) settingsOf(op *command.Op) *querySetting {
-	x := n.settings.Load()
-	if x == nil || op.Body == nil || op.Client != nil && op.Client.Internal {
+// of returns the settings of the shape of a query; nil for none.
+func (x *QuerySettings) of(db string, query bson.Doc) *querySetting {
+	if x == nil || query == nil {
 		return nil
 	}
-	_, coll := op.Body.First()
+	_, coll := query.First()
 	if coll.Type != bson.TypeString {
 		return nil
 	}
-	shapes := x.by[schema.Namespace{DB: op.DB, Coll: coll.Str()}]
+	shapes := x.by[schema.Namespace{DB: db, Coll: coll.Str()}]
 	if shapes == nil {
 		return nil
 	}
-	return shapes[queryShapeHash(op.DB, op.Body)]
+	return shapes[queryShapeHash(db, query)]
+}
+
+// Of returns what is set for the shape of a query, {indexHints, …}; nil for nothing. Errors: 411
+// for one that is to be rejected.
+func (x *QuerySettings) Of(db string, query bson.Doc) (bson.Doc, error) {
+	s := x.of(db, query)
+	if s == nil {
+		return nil, nil
+	}
+	return s.settings, s.rejects()
+}
+
+// rejects returns error 411 if the settings say so. s may be nil.
+func (s *querySetting) rejects() error {
+	if s != nil && s.settings.Lookup("reject").Truthy() {
+		return mongoerr.New(mongoerr.QueryRejectedBySettings, "Query rejected by admin query settings")
+	}
+	return nil
+}
+
+// SettingsField is the field of a find, an aggregate and a distinct in which a router tells
+// shards the settings of its client's query: it knows the shape, which they see changed.
+const SettingsField = querySettingsName
+
+// CheckSettingsField refuses that field of any other client. Errors: 40415.
+func CheckSettingsField(op *command.Op) error {
+	if !op.Args.Has(SettingsField) || isRouters(op) {
+		return nil
+	}
+	return mongoerr.New(mongoerr.IDLUnknownField, "BSON field '%s.%s' is an unknown field.", op.Name, SettingsField)
+}
+
+// isRouters reports whether a router has sent op's query.
+func isRouters(op *command.Op) bool {
+	return op.Generic.Versions != nil || op.Client != nil && op.Client.Internal
+}
+
+// settingsOf returns the settings of op's query, of its shape or as a router says; nil for
+// none.
+func (n *Node) settingsOf(op *command.Op) *querySetting {
+	if !isRouters(op) {
+		return n.settings.Load().of(op.DB, op.Body)
+	}
+	v := op.Body.Lookup(SettingsField)
+	if v.Type != bson.TypeDocument {
+		return nil
+	}
+	s := &querySetting{settings: v.Doc()}
+	s.readHints()
+	return s
 }
 
 // rejected returns error 411 for a query whose settings say that it is to be rejected.
 func (n *Node) rejected(op *command.Op) error {
-	if s := n.settingsOf(op); s != nil && s.settings.Lookup("reject").Truthy() {
-		return mongoerr.New(mongoerr.QueryRejectedBySettings, "Query rejected by admin query settings")
+	if err := CheckSettingsField(op); err != nil {
+		return err
 	}
-	return nil
+	if isRouters(op) { // which has decided
+		return nil
+	}
+	return n.settingsOf(op).rejects()
 }
 
 // listQuerySettings answers {$querySettings: {showDebugQueryShape}}. (Manual:

@@ -20,7 +20,7 @@ import (
 // command aggregate.)
 func (r *Router) aggregate() *command.Command {
 	return &command.Command{
-		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.atSnapshots(r.runAggregate),
+		Name: "aggregate", Help: "run an aggregation pipeline", Run: r.bySettings(r.atSnapshots(r.runAggregate)),
 		Flags: command.TakesReadConcern | command.TakesSnapshot | command.TakesWriteConcern | command.APIv1 | command.Transaction,
 	}
 }

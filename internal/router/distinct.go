@@ -19,7 +19,7 @@ const maxDistinctBytes = 16<<20 - 16<<10
 func (r *Router) distinct() *command.Command {
 	return &command.Command{
 		Name: "distinct", Flags: command.TakesReadConcern | command.TakesSnapshot | command.Transaction,
-		Help: "find the distinct values of a field", Run: r.atSnapshots(r.runDistinct),
+		Help: "find the distinct values of a field", Run: r.bySettings(r.atSnapshots(r.runDistinct)),
 	}
 }
 

@@ -23,6 +23,9 @@ func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
 	}
 	inner := v.Doc()
 	name, first := inner.First()
+	if inner.Has(node.SettingsField) { // which a router says
+		return mongoerr.New(mongoerr.IDLUnknownField, "BSON field '%s.%s' is an unknown field.", name, node.SettingsField)
+	}
 	switch {
 	case name == "aggregate" && first.Type != bson.TypeString:
 	case first.Type != bson.TypeString:
@@ -82,6 +85,7 @@ func (r *Router) explainCommand(ctx context.Context, op *command.Op, inner, rest
 				sent = withField(sent, "limit", bson.Int64(plus(sizeOf(inner.Lookup("skip"), 0), limit)))
 			}
 		}
+		sent = r.withSettings(ctx, op.DB, inner, sent)
 		plans, err := each(shards, func(shard string) (bson.Doc, error) {
 			b := new(bson.Builder).Doc("explain", sent).Fields(rest)
 			rt.appendVersions(b, shard)

@@ -17,7 +17,7 @@ import (
 // all targeted shards. (Manual: database command find.)
 func (r *Router) find() *command.Command {
 	return &command.Command{
-		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.atSnapshots(r.runFind),
+		Name: "find", Kind: command.KindQuery, Help: "query for documents", Run: r.bySettings(r.atSnapshots(r.runFind)),
 		Flags: command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
 	}
 }

@@ -45,6 +45,7 @@ type Router struct {
 	shards    shards
 	routes    routes
 	concerns  defaultConcerns
+	settings  querySettings
 	streams   sync.WaitGroup // the ends of change streams, and who tells shards of snapshots
 	snapshots snapshotReads
 	samples   samples
@@ -109,6 +110,7 @@ func (r *Router) Register(reg *command.Registry) {
 	r.Dispatcher.Status.Document("transactions", r.transactions.stats.write)
 	reg.Register(r.clusterCommands()...)
 	reg.Register(r.concernCommands()...)
+	reg.Register(r.settingsCommands()...)
 	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)

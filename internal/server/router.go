@@ -53,6 +53,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			background("query analyzers", r.FollowQueryAnalyzers),
 			background("users", r.FollowUsers),
 			background("default concerns", r.FollowConcerns),
+			background("query settings", r.FollowSettings),
 			background("housekeeping", d.Housekeep),
 			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
 		}, endpoint),
