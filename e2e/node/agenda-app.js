@@ -1,4 +1,4 @@
-// An application on agenda, as a process of its own: it orders a job every few
+// An application on agenda 5, as a process of its own: it orders a job every few
 // milliseconds and runs them, until its input ends; then it says what has become of them.
 // agenda has version 4 of the driver, which may try nothing again where a connection
 // breaks after another one has, and leaves that to nobody: such an error is counted. A job
@@ -6,7 +6,7 @@
 // default five of a kind may run at once: so more may here than connections break. After
 // such an error it also runs jobs by polling alone, so it must poll; it takes the text
 // '100 milliseconds' for 100 seconds.
-import { Agenda } from 'agenda';
+import { Agenda } from 'agenda5';
 
 const errors = [];
 const ran = {};

@@ -1,8 +1,8 @@
-// agenda, unmodified, keeps its jobs in Mayfly: at once, later, every so often,
+// agenda 5, unmodified, keeps its jobs in Mayfly: at once, later, every so often,
 // unique ones, and ones that fail.
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
-import { Agenda } from 'agenda';
+import { Agenda } from 'agenda5';
 import { MongoClient } from 'mongodb';
 import { until } from './until.js';
 
