@@ -84,7 +84,8 @@ func (h *hollow) reply(m *wire.Message) bson.Doc {
 	b := new(bson.Builder)
 	switch name {
 	case "hello", "isMaster", "ismaster":
-		b.Bool("isWritablePrimary", true).Bool("ismaster", true).Bool("helloOk", true).Int32("maxBsonObjectSize", bson.MaxDocumentSize).
+		// As a router: drivers have transactions with no standalone.
+		b.String("msg", "isdbgrid").Bool("isWritablePrimary", true).Bool("ismaster", true).Bool("helloOk", true).Int32("maxBsonObjectSize", bson.MaxDocumentSize).
 			Int32("maxMessageSizeBytes", wire.MaxMessageSize).Int32("maxWriteBatchSize", maxWriteBatch).
 			Int32("logicalSessionTimeoutMinutes", sessionMinutes).Int32("minWireVersion", 0).Int32("maxWireVersion", wireVersion)
 	case "insert":

@@ -83,6 +83,15 @@ func (w *transactionWorker) close() error {
 	return nil
 }
 
+// transactionHollow is the server that has every answer ready, whose workers have transactions:
+// what the driver and the round trips of a transaction cost, whoever answers.
+type transactionHollow struct{ *mayfly }
+
+func (s transactionHollow) worker(context.Context) (worker, error) {
+	session, err := s.client.StartSession()
+	return &transactionWorker{mayflyWorker{s.mayfly}, session}, err
+}
+
 // transact runs a transaction until it is committed.
 func (w *transactionWorker) transact(ctx context.Context, f func(context.Context) error) (retries int64, err error) {
 	in := mongo.NewSessionContext(ctx, w.s)
@@ -234,7 +243,17 @@ func (b *bench) transactionsOn(ctx context.Context, members int) (err error) {
 		data = append(data, newDataset(b.o.Documents))
 	}
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\ntransactions, %d member(s)\tclients\tops/s\tp50\tp99\tcpu/op\tclient\tretries/op\tpg ops/s\tp50\tp99\tcpu/op\tclient\tretries/op\tratio\t\n", members)
+	if b.hollow != nil {
+		systems, data = append(systems, transactionHollow{b.hollow}), append(data, newDataset(b.o.Documents))
+	}
+	fmt.Fprintf(w, "\ntransactions, %d member(s)\tclients\tops/s\tp50\tp99\tcpu/op\tclient\tretries/op\t", members)
+	if b.o.Postgres {
+		fmt.Fprint(w, "pg ops/s\tp50\tp99\tcpu/op\tclient\tretries/op\tratio\t")
+	}
+	if b.hollow != nil {
+		fmt.Fprint(w, "hollow ops/s\tp50\tp99\tcpu/op\tclient\tratio\t")
+	}
+	fmt.Fprintln(w)
 	for _, r := range transactionRows {
 		cells := []string{r.name, fmt.Sprint(transactionClients)}
 		var first float64
@@ -243,7 +262,10 @@ func (b *bench) transactionsOn(ctx context.Context, members int) (err error) {
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.name, err)
 			}
-			cells = append(append(cells, m.cells(1)...), fmt.Sprintf("%.2f", float64(retries)/float64(max(m.ops, 1))))
+			cells = append(cells, m.cells(1)...)
+			if _, hollow := s.(transactionHollow); !hollow {
+				cells = append(cells, fmt.Sprintf("%.2f", float64(retries)/float64(max(m.ops, 1))))
+			}
 			if i == 0 {
 				first = m.perSecond()
 			} else {
