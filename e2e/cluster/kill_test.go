@@ -107,7 +107,7 @@ var moveSteps = []moveStep{
 	{"_shardsvrBlock", 1, true}, {"_shardsvrOwn", 0, false}, {"_shardsvrGiven", 0, true},
 }
 
-// TestKillInMove: donor, recipient or the config primary is killed while a shard has just
+// TestKillInMove: donor, recipient, the config primary or the router is killed while a shard has just
 // got the request of a step. The move then ends, done or undone, and each document is there
 // once, with all that was acknowledged.
 func TestKillInMove(t *testing.T) {
@@ -126,8 +126,8 @@ func TestKillInMove(t *testing.T) {
 	all := incrementAll(documents)
 	written := 0
 	for i, step := range moveSteps {
-		for j, victim := range []string{"donor", "recipient", "config primary"} {
-			if !*long && j != i%3 {
+		for j, victim := range []string{"donor", "recipient", "config primary", "router"} {
+			if !*long && j != i%4 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d, the %s dies", step.request, step.behind, victim), func(t *testing.T) {
@@ -147,7 +147,7 @@ func TestKillInMove(t *testing.T) {
 func (c *cluster) killAt(t *testing.T, ns string, step moveStep, victim string) {
 	k := c.chunksOf(t, ns)[0]
 	to := map[string]string{"s0": "s1", "s1": "s0"}[k.Shard]
-	parts := map[string]*testkit.Server{"donor": c.shard(k.Shard), "recipient": c.shard(to), "config primary": c.config}
+	parts := map[string]*testkit.Server{"donor": c.shard(k.Shard), "recipient": c.shard(to), "config primary": c.config, "router": c.routers[0]}
 	gets := parts["recipient"]
 	if step.donor {
 		gets = parts["donor"]

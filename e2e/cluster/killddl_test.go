@@ -3,6 +3,7 @@ package cluster
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
@@ -74,6 +75,13 @@ func gone(coll string) func(t *testing.T, c *cluster, db *mongo.Database) {
 	}
 }
 
+// plain inserts documents into a collection that is not sharded.
+func plain(t *testing.T, c *cluster, db *mongo.Database) {
+	if _, err := db.Collection("plain").InsertMany(t.Context(), []any{bson.D{{Key: "_id", Value: 1}}, bson.D{{Key: "_id", Value: 2}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
 var changes = []change{
 	{
 		command:  bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}},
@@ -107,20 +115,55 @@ var changes = []change{
 			}
 		},
 	},
+	{
+		command: bson.D{{Key: "dropDatabase", Value: 1}}, requests: []request{{"_shardsvrDropDatabase", 0}, {"_shardsvrDropDatabase", 1}},
+		before: func(t *testing.T, c *cluster, db *mongo.Database) {
+			filled("c")(t, c, db)
+			plain(t, c, db)
+		},
+		after: func(t *testing.T, c *cluster, db *mongo.Database) {
+			gone("c")(t, c, db)
+			gone("plain")(t, c, db)
+		},
+	},
+	{
+		command:  bson.D{{Key: "refineCollectionShardKey", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}, {Key: "x", Value: 1}}}},
+		requests: []request{{"_shardsvrRefine", 1}, {"_shardsvrBlock", 0}},
+		before: func(t *testing.T, c *cluster, db *mongo.Database) {
+			filled("c")(t, c, db)
+			if _, err := db.Collection("c").Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "_id", Value: "hashed"}, {Key: "x", Value: 1}}}); err != nil {
+				t.Fatal(err)
+			}
+		},
+		after: func(t *testing.T, c *cluster, db *mongo.Database) {
+			if key := c.keyOf(t, "app.c"); !strings.Contains(key, "x") {
+				t.Errorf("the key is %s", key)
+			}
+			holds("c", 100)(t, c, db)
+		},
+	},
+	{
+		command:  bson.D{{Key: "movePrimary", Value: "app"}, {Key: "to", Value: "s1"}},
+		requests: []request{{"_shardsvrSetDatabase", 0}, {"_shardsvrCloneDatabase", 1}, {"_shardsvrSetDatabase", 1}, {"_shardsvrDropUnsharded", 0}},
+		before:   plain, after: holds("plain", 2),
+	},
 }
 
-// TestKillInDDL: a shard that has just got the request of a change, or the config primary,
-// is killed. The change then ends by itself, done or undone: made again it is as if it had
+// ofAdmin are the changes that are commands on the database admin.
+var ofAdmin = []string{"shardCollection", "renameCollection", "refineCollectionShardKey", "movePrimary"}
+
+// TestKillInDDL: a shard that has just got the request of a change, the config primary, or the
+// router is killed. The change then ends by itself, done or undone: made again it is as if it had
 // been made once.
 func TestKillInDDL(t *testing.T) {
 	c := breakable(t)
 	n := 0
 	for _, d := range changes {
 		for _, r := range d.requests {
-			for j, victim := range []*testkit.Server{c.shards[r.shard], c.config} {
+			for j, victim := range []*testkit.Server{c.shards[r.shard], c.config, c.routers[0]} {
 				n++
-				name, who := d.command[0].Key, []string{"that shard", "the config primary"}[j]
-				if !*long && j != n/2%2 {
+				name, who := d.command[0].Key, []string{"that shard", "the config primary", "the router"}[j]
+				if !*long && j != n/3%3 {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s: %s on shard %d, %s dies", name, r.name, r.shard, who), func(t *testing.T) {
@@ -136,7 +179,7 @@ func TestKillInDDL(t *testing.T) {
 						d.before(t, c, db)
 					}
 					on := db
-					if name == "shardCollection" || name == "renameCollection" {
+					if slices.Contains(ofAdmin, name) {
 						on = client.Database("admin")
 					}
 					gets := c.shards[r.shard]
@@ -149,7 +192,7 @@ func TestKillInDDL(t *testing.T) {
 					c.settles(t)
 					// Made again: a rename that was done finds nothing to rename (26), and its
 					// target (48).
-					if err := on.RunCommand(t.Context(), d.command).Err(); err != nil && code(err) != 26 && code(err) != 48 {
+					if err := again(t, on, d.command); err != nil && code(err) != 26 && code(err) != 48 {
 						t.Errorf("made again: %v", err)
 					}
 					d.after(t, c, db)
@@ -157,4 +200,14 @@ func TestKillInDDL(t *testing.T) {
 			}
 		}
 	}
+}
+
+// again runs a command, and once more where the connection to a router that was killed is
+// found to be broken.
+func again(t *testing.T, db *mongo.Database, command bson.D) error {
+	err := db.RunCommand(t.Context(), command).Err()
+	if mongo.IsNetworkError(err) {
+		err = db.RunCommand(t.Context(), command).Err()
+	}
+	return err
 }

@@ -26,8 +26,8 @@ var reshardSteps = []struct {
 	{"_shardsvrBlock", 0}, {"_shardsvrReshardReceived", 1}, {"_shardsvrBlock", 1}, {"_shardsvrReshardOwn", 0},
 }
 
-// TestKillInReshard: the shard that has just got the request of a step, another one, or the
-// config primary is killed. The resharding then ends, done or undone, and each document is
+// TestKillInReshard: the shard that has just got the request of a step, another one, the
+// config primary or the router is killed. The resharding then ends, done or undone, and each document is
 // there once, with all that was acknowledged before and after.
 func TestKillInReshard(t *testing.T) {
 	const documents = 300
@@ -45,8 +45,8 @@ func TestKillInReshard(t *testing.T) {
 	all := incrementAll(documents)
 	written := 0
 	for i, step := range reshardSteps {
-		for j, victim := range []string{"its receiver", "another shard", "the config primary"} {
-			if !*long && j != i%3 {
+		for j, victim := range []string{"its receiver", "another shard", "the config primary", "the router"} {
+			if !*long && j != i%4 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d, %s dies", step.request, step.behind, victim), func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestKillInReshard(t *testing.T) {
 func (c *cluster) killInReshardAt(t *testing.T, ns string, key bson.D, i int, victim string) {
 	t.Helper()
 	step := reshardSteps[i]
-	gets, victims := c.shards[i%2], map[string]*testkit.Server{"its receiver": c.shards[i%2], "another shard": c.shards[1-i%2], "the config primary": c.config}
+	gets, victims := c.shards[i%2], map[string]*testkit.Server{"its receiver": c.shards[i%2], "another shard": c.shards[1-i%2], "the config primary": c.config, "the router": c.routers[0]}
 	hangAt(t, gets, step.request, step.behind)
 	ended := make(chan error, 1)
 	go func() {
@@ -110,8 +110,8 @@ func TestKillInReshardOfSeries(t *testing.T) {
 	m := &measuring{acknowledged: map[int]bool{}}
 	m.start(t, coll, 2)
 	for i, step := range reshardSteps {
-		for j, victim := range []string{"its receiver", "another shard", "the config primary"} {
-			if !*long && j != i%3 {
+		for j, victim := range []string{"its receiver", "another shard", "the config primary", "the router"} {
+			if !*long && j != i%4 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d, %s dies", step.request, step.behind, victim), func(t *testing.T) {

@@ -36,8 +36,8 @@ func TestKillInMoveOfSeries(t *testing.T) {
 	coll := c.shardSeries(t)
 	written := 0
 	for i, step := range moveSteps {
-		for j, victim := range []string{"donor", "recipient", "config primary"} {
-			if !*long && j != i%3 {
+		for j, victim := range []string{"donor", "recipient", "config primary", "router"} {
+			if !*long && j != (i+2)%4 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s %d, the %s dies", step.request, step.behind, victim), func(t *testing.T) {
