@@ -80,6 +80,7 @@ type Catalog struct {
 	Clock   *Clock
 	evicted atomic.Int64
 	noted   atomic.Int64 // records of sessions that were written
+	lone    atomic.Int64 // those that transactions have stored for other sessions
 	staged  *measurements.Budget
 
 	names  sync.Map // schema.Namespace → *Collection; written under listed's lock

@@ -27,6 +27,8 @@ type Effect struct {
 	// executed is the note of the effect's statements of a session, which may retry them;
 	// nil for none.
 	executed *executedNote
+	// also is the note of a statement of another session that a transaction has executed.
+	also *executedNote
 	// prepared is the note of the transaction that the effect prepares; nil for none.
 	prepared *preparedNote
 	// write has the effect's pending versions once its order is decided; nil if it keeps the
@@ -194,6 +196,11 @@ func (e *Effect) show(at LogPosition) error {
 	}
 	if e.executed != nil {
 		if err := e.executed.write(e.u, at); err != nil {
+			return err
+		}
+	}
+	if e.also != nil {
+		if err := e.also.write(e.u, at); err != nil {
 			return err
 		}
 	}

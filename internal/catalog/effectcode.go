@@ -26,20 +26,24 @@ import (
 //
 // Versions 1 to 3 differ in the operations. They can be read, but are no longer
 // written. Version 5 is 4 with a note of a prepared transaction, which older builds must not
-// apply: as primary they would write what it has locked.
+// apply: as primary they would write what it has locked. Version 6 is 5 where a transaction has
+// executed a statement of another session.
 const (
 	effectVersion         = 4
 	preparedEffectVersion = 5
+	forOtherEffectVersion = 6
 )
 
 // readableEffect reports whether this build can read a version.
-func readableEffect(version byte) bool { return version >= 1 && version <= preparedEffectVersion }
+func readableEffect(version byte) bool { return version >= 1 && version <= forOtherEffectVersion }
 
 // version is that in which the effect is encoded.
 func (e *Effect) version() byte {
 	switch {
 	case e.ops.encoded != nil:
 		return e.ops.version
+	case e.also != nil || e.prepared != nil && e.prepared.head.also != nil:
+		return forOtherEffectVersion
 	case slices.ContainsFunc(e.notes, func(n note) bool { return n.kind() == notePrepared || n.kind() == noteDecided }):
 		return preparedEffectVersion
 	}
@@ -92,7 +96,7 @@ func (c *Catalog) Decode(b []byte) (*Effect, error) {
 	case len(b) < effectHeader:
 		return bad("is truncated")
 	case !readableEffect(b[0]):
-		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], preparedEffectVersion))
+		return bad(fmt.Sprintf("has version %d; this build reads those up to %d", b[0], forOtherEffectVersion))
 	case binary.LittleEndian.Uint32(b[1:]) != crc32.Checksum(b[effectHeader:], castagnoli):
 		return bad("does not match its checksum")
 	}
@@ -154,12 +158,19 @@ func (e *Effect) readNote(kind noteKind, id storage.Ident, r *storage.EncodingRe
 	case noteDatabase:
 		e.note(&databaseNote{about: a, db: string(r.Bytes(uint64(len(r.Rest))))})
 	case noteExecuted:
-		if e.executed != nil || id != storage.IdentSessions {
-			return false // one of a unit
+		n := &executedNote{about: a}
+		switch {
+		case id != storage.IdentSessions:
+			return false
+		case e.executed == nil:
+			e.executed = n
+		case e.also == nil:
+			e.also = n
+		default:
+			return false // two of a unit
 		}
-		e.executed = &executedNote{about: a}
-		e.executed.read(r)
-		e.note(e.executed)
+		n.read(r)
+		e.note(n)
 	case notePrepared:
 		if e.prepared != nil || id != storage.IdentPrepared {
 			return false // one of a unit

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -24,20 +25,37 @@ type Newest struct {
 	txn     int64      // the newest that was begun; -1 for none
 	stored  int64      // the one that has records; -1 for none
 	records uint32     // the number of the next one of stored
+	// noted is the count of records by transactions when it was read; lone says that there are
+	// some of the session.
+	noted int64
+	lone  bool
 }
+
+// loneRecords is the first number of records that transactions have stored for a statement of
+// another session: the statement's number is added. It needs to know nothing of that session's
+// other records. The numbers of all others are below.
+const loneRecords = 1 << 31
 
 // Txn returns the current newest transaction number, -1 for none.
 func (n *Newest) Txn(c *Catalog, s retryable.Session) (int64, error) {
-	at := c.evaluate()
-	if n.known && n.at == at {
+	at, noted := c.evaluate(), c.lone.Load()
+	if n.known && n.at == at && n.noted == noted {
 		return n.txn, nil
 	}
-	*n = Newest{at: at, txn: -1, stored: -1}
+	begun := int64(-1)
+	if n.known && n.at == at {
+		begun = n.txn
+	}
+	*n = Newest{at: at, txn: -1, stored: -1, noted: noted}
 	err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
-		n.stored, n.records = r.Txn, number+1
+		if n.stored = max(n.stored, r.Txn); number < loneRecords {
+			n.records = number + 1
+		} else {
+			n.lone = true
+		}
 		return nil
 	})
-	n.txn, n.known = n.stored, err == nil
+	n.txn, n.known = max(n.stored, begun), err == nil
 	return n.txn, err
 }
 
@@ -95,6 +113,7 @@ type Execution struct {
 	done    []done     // by earlier attempts, in the order of statements
 	pending []retryable.Run
 	now     int32 // the statement that is executed, -1 for none that has a number
+	noted   int64 // the count of records by transactions when done was read
 	failed  bool  // a unit has not been committed, or its outcome is not known
 }
 
@@ -110,12 +129,21 @@ func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Ex
 	if err := invariant.Require(n.known && txn >= n.txn, "catalog: an execution begins with a transaction number that is not too old"); err != nil {
 		return nil, err
 	}
-	x := &Execution{c: c, newest: n, session: s, txn: txn, at: n.at, now: -1}
+	x := &Execution{c: c, newest: n, session: s, txn: txn, at: n.at, now: -1, noted: n.noted}
 	n.txn = txn
 	if n.stored != txn {
 		return x, nil
 	}
-	err := c.eachRecord(s, func(number uint32, r *retryable.Record) error {
+	return x, x.readDone()
+}
+
+// readDone reads what earlier attempts have done.
+func (x *Execution) readDone() error {
+	x.done = x.done[:0]
+	err := x.c.eachRecord(x.session, func(number uint32, r *retryable.Record) error {
+		if r.Txn != x.txn {
+			return nil
+		}
 		for _, run := range r.Runs {
 			run.Doc = nil // read again when it is needed
 			x.done = append(x.done, done{run, number})
@@ -123,8 +151,46 @@ func (c *Catalog) BeginExecution(n *Newest, s retryable.Session, txn int64) (*Ex
 		return nil
 	})
 	slices.SortFunc(x.done, func(a, b done) int { return int(a.First) - int(b.First) })
-	return x, err
+	return err
 }
+
+// Overtaken reports whether a transaction has executed a statement since the operation began:
+// an earlier attempt has moved its document to another shard. Then the answer is the record's.
+// Errors: those of the disk.
+func (x *Execution) Overtaken(statement int32) (bool, error) {
+	noted := x.c.lone.Load()
+	if noted == x.noted {
+		return false, nil
+	}
+	if err := x.readDone(); err != nil {
+		return false, err
+	}
+	x.noted = noted
+	_, ok, err := x.Executed(statement)
+	return ok, err
+}
+
+// checkOvertaken is Overtaken for the statements that are about to be committed. Errors: 13388,
+// so that the router asks again, and is answered from the record.
+func (x *Execution) checkOvertaken() error {
+	for _, run := range x.pending {
+		if run.Kind.OfTransaction() {
+			return nil
+		}
+		for i := range run.Count {
+			if yes, err := x.Overtaken(run.First + i); err != nil {
+				return err
+			} else if yes {
+				return ErrOvertaken
+			}
+		}
+	}
+	return nil
+}
+
+// ErrOvertaken says that an earlier attempt has executed a statement in the meantime: whoever
+// asks again gets its answer.
+var ErrOvertaken error = mongoerr.New(mongoerr.StaleConfig, "the statement was executed by an earlier attempt, which has moved its document to another shard; ask again")
 
 // Executed returns what an earlier attempt did for a statement, or false where
 // none has executed it.
@@ -181,6 +247,10 @@ func (x *Execution) Did(kind retryable.Kind, statement int32, doc bson.Doc) {
 // Commit is u.Commit for a unit of the operation, with the record of what it did.
 // Writes to this member alone have none: no other member could answer for them.
 func (x *Execution) Commit(ctx context.Context, u *Unit, d storage.Durability) error {
+	if err := x.checkOvertaken(); err != nil {
+		x.pending = x.pending[:0]
+		return err
+	}
 	if !u.e.own {
 		u.e.at = x.at
 		if u.e.ops.on {
@@ -211,8 +281,8 @@ func (x *Execution) record(e *Effect) {
 	if n.stored == x.txn {
 		note.number = n.records
 	} else {
-		note.clears = n.records > 1
-		n.stored, n.records = x.txn, 0
+		note.clears = n.records > 1 || n.lone
+		n.stored, n.records, n.lone = x.txn, 0, false
 	}
 	n.records++
 	r := retryable.Record{Txn: x.txn, Date: time.Now().UnixMilli(), Runs: x.pending}
@@ -251,14 +321,16 @@ func (c *Catalog) ForgetSessions(ctx context.Context, before int64, reserve func
 // idleSessions finds a batch of idle sessions from a key on, and where to continue: nil at
 // the end.
 func (c *Catalog) idleSessions(from []byte, before int64) (idle []retryable.Session, next []byte, err error) {
+	var last retryable.Session
 	err = c.recordsIn(from, nil, func(s retryable.Session, number uint32, r *retryable.Record) error {
 		if len(idle) == forgetBatch {
 			next = retryable.AppendKey(nil, s, 0)
 			return errEnough
 		}
-		if number == 0 && r.Date < before {
+		if s != last && r.Date < before {
 			idle = append(idle, s)
 		}
+		last = s
 		return nil
 	})
 	if errors.Is(err, errEnough) {
@@ -382,9 +454,14 @@ type executedNote struct {
 	body    []byte
 }
 
-func (n *executedNote) kind() noteKind       { return noteExecuted }
-func (n *executedNote) joins() bool          { return true }
-func (n *executedNote) apply(*Catalog) error { return nil }
+func (n *executedNote) kind() noteKind { return noteExecuted }
+func (n *executedNote) joins() bool    { return true }
+func (n *executedNote) apply(c *Catalog) error {
+	if n.number >= loneRecords {
+		c.lone.Add(1)
+	}
+	return nil
+}
 
 func (n *executedNote) append(dst []byte) []byte {
 	dst = append(append(dst, n.session.ID[:]...), n.session.UID[:]...)

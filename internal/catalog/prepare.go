@@ -322,7 +322,7 @@ func (t *Transaction) Prepare(ctx context.Context, coordinator string) (readOnly
 	}
 	u := t.draft
 	t.session, t.since, t.over = t.x.session, time.Now(), make(chan struct{})
-	t.head = preparedHead{txn: t.x.txn, second: u.second, coordinator: coordinator}
+	t.head = preparedHead{txn: t.x.txn, second: u.second, coordinator: coordinator, also: t.also}
 	u.leaveGates()
 	if err := u.u.Loosen(); err != nil {
 		return false, err
@@ -475,6 +475,9 @@ func (t *Transaction) Decide(ctx context.Context, n *Newest, commit uint64, stil
 		if _, err := t.write(ctx, u); err != nil {
 			return fmt.Errorf("commit a prepared transaction: %w", err)
 		}
+		if err := t.noteAlso(u); err != nil {
+			return err
+		}
 	}
 	if err := removeRecord(u.Storage(), t.session, t.head.parts); err != nil {
 		return err
@@ -503,8 +506,8 @@ func (c *Catalog) outcome(u *Unit, n *Newest, s retryable.Session, txn int64, ki
 	if err != nil || newest > txn {
 		return false, err
 	}
-	note := &executedNote{about: about{id: storage.IdentSessions}, session: s, clears: n.records > 1}
-	n.txn, n.stored, n.records = txn, txn, 1
+	note := &executedNote{about: about{id: storage.IdentSessions}, session: s, clears: n.records > 1 || n.lone}
+	n.txn, n.stored, n.records, n.lone = txn, txn, 1, false
 	r := retryable.Record{Txn: txn, Date: time.Now().UnixMilli(), Runs: []retryable.Run{{Kind: kind, Count: 1, Doc: bson.Empty}}}
 	note.body = r.AppendBody(nil)
 	u.e.note(note)
@@ -599,6 +602,7 @@ func (c *Catalog) takeOne(ctx context.Context, at Evaluation, s retryable.Sessio
 		return err
 	}
 	t := &Transaction{c: c, draft: c.Begin(), at: at, writes: writes}
+	t.also = h.also
 	t.isPrepared, t.session, t.head, t.since, t.over = true, s, h, time.Now(), make(chan struct{})
 	for i := range writes {
 		t.bytes += len(writes[i].old) + len(writes[i].doc)

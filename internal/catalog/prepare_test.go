@@ -48,10 +48,38 @@ func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
 		}
 		tr.LeaveGates()
 	}
+	if err := tr.ExecuteFor(t.Context(), otherSession, 4, retryable.Run{Kind: retryable.Modified, First: 7, Count: 1, Doc: parse(t, `{"value": 1}`)}); err != nil {
+		t.Fatal(err)
+	}
 	if readOnly, err := tr.Prepare(t.Context(), "s0"); err != nil || readOnly {
 		t.Fatal(readOnly, err)
 	}
 	return coll, tr
+}
+
+// otherSession is one for which prepareSome executes statement 7 of operation 4.
+var otherSession = retryable.Session{ID: [16]byte{9}}
+
+// executedForOther returns what is stored of that, and stores a later statement, which leaves it.
+func executedForOther(t *testing.T, c *Catalog, n *Newest) string {
+	t.Helper()
+	if _, err := n.Txn(c, otherSession); err != nil {
+		t.Fatal(err)
+	}
+	x, err := c.BeginExecution(n, otherSession, 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer x.End()
+	run, ok, err := x.Executed(7)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x.Did(retryable.Updated, int32(len(x.done)), nil)
+	if err := x.Commit(t.Context(), c.Begin(), storage.Buffered); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprint(ok, run.Kind, run.Doc)
 }
 
 // writeText inserts, updates or deletes.
@@ -167,6 +195,10 @@ func TestPrepared(t *testing.T) {
 					t.Errorf("%v", all)
 				}
 				waits(t, c, coll)
+				other := new(Newest)
+				if got := executedForOther(t, c, other); !strings.HasPrefix(got, "false") {
+					t.Errorf("before the decision, the other session has %s", got)
+				}
 				before := documents(t, c, coll)
 				if want := `{ _id: 1, a: 1 } { _id: 2, a: 2 }`; before != want {
 					t.Errorf("prepared: %s", before)
@@ -178,6 +210,15 @@ func TestPrepared(t *testing.T) {
 				}
 				if got := documents(t, c, coll); got != want {
 					t.Errorf("decided: %s", got)
+				}
+				for range 2 {
+					got, want := executedForOther(t, c, other), "false0"
+					if commit != 0 {
+						want = "true5{ value: 1 }"
+					}
+					if strings.ReplaceAll(got, " ", "") != strings.ReplaceAll(want, " ", "") {
+						t.Errorf("the other session has %s", got)
+					}
 				}
 				mustValidate(t, c, coll)
 				if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return writeText(t, u, coll, `{"_id": 1}`, `{"_id": 1, "a": 7}`) }); err != nil {

@@ -15,7 +15,8 @@ import (
 //
 //	version, one byte ‖ prepare time, eight bytes, big-endian ‖ transaction number ‖ second of
 //	the writes, signed ‖ number of the other parts ‖ the coordinator's shard, sized ‖ number
-//	of collections ‖ the ident of each
+//	of collections ‖ the ident of each ‖ in version 2: session ‖ body of the record of what
+//	the transaction has executed for it, sized
 //
 // The others have the writes, in their order, each of them:
 //
@@ -25,6 +26,7 @@ import (
 
 const (
 	preparedRecordVersion = 1
+	forOtherRecordVersion = 2
 	// maxPartBytes bounds a part that has several writes, in bytes.
 	maxPartBytes = 1 << 20
 )
@@ -46,15 +48,23 @@ type preparedHead struct {
 	parts       uint32
 	coordinator string
 	colls       []storage.Ident // that it writes to
+	also        *forOther       // nil for none
 }
 
 func (h *preparedHead) append(dst []byte) []byte {
-	dst = binary.BigEndian.AppendUint64(append(dst, preparedRecordVersion), h.time)
+	version := byte(preparedRecordVersion)
+	if h.also != nil {
+		version = forOtherRecordVersion
+	}
+	dst = binary.BigEndian.AppendUint64(append(dst, version), h.time)
 	dst = binary.AppendVarint(binary.AppendUvarint(dst, uint64(h.txn)), h.second)
 	dst = storage.AppendSized(binary.AppendUvarint(dst, uint64(h.parts)), []byte(h.coordinator))
 	dst = binary.AppendUvarint(dst, uint64(len(h.colls)))
 	for _, id := range h.colls {
 		dst = binary.AppendUvarint(dst, uint64(id))
+	}
+	if h.also != nil {
+		dst = storage.AppendSized(retryable.AppendSession(dst, h.also.session), h.also.body)
 	}
 	return dst
 }
@@ -68,7 +78,12 @@ func (h *preparedHead) read(r *storage.EncodingReader) {
 	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
 		h.colls = append(h.colls, storage.Ident(r.Uvarint()))
 	}
-	if r.Bad || head[0] != preparedRecordVersion || txn > math.MaxInt64 || parts >= math.MaxUint32 {
+	if !r.Bad && head[0] == forOtherRecordVersion {
+		h.also = new(forOther)
+		readSession(r, &h.also.session)
+		r.Bad = !h.also.read(clone(r.Sized())) || r.Bad
+	}
+	if r.Bad || head[0] < preparedRecordVersion || head[0] > forOtherRecordVersion || txn > math.MaxInt64 || parts >= math.MaxUint32 {
 		r.Bad = true
 		return
 	}

@@ -53,6 +53,8 @@ type Transaction struct {
 	created []*formed
 	// changes is the number of a change of the catalog that its state has, with all before it.
 	changes uint64
+	// also is the statement of another session that it executes; nil for none.
+	also *forOther
 	prepared
 }
 
@@ -314,6 +316,9 @@ func (t *Transaction) tryCommit(ctx context.Context, u *Unit, d storage.Durabili
 	}
 	if closed, err = t.write(ctx, u); err != nil {
 		return closed, err
+	}
+	if err := t.noteAlso(u); err != nil {
+		return nil, err
 	}
 	t.x.Did(retryable.Committed, 0, bson.Empty)
 	if err := t.x.Commit(ctx, u, d); err != nil {

@@ -119,6 +119,8 @@ func (n *Node) runFindAndModify(ctx context.Context, op *command.Op) error {
 	doc := answer.Finish()
 	if out.Modified > 0 || out.Deleted > 0 || !out.Upserted.IsMissing() {
 		try.did(retryable.Modified, 0, doc)
+	} else if err := try.overtaken(0); err != nil {
+		return err
 	}
 	if err := w.Commit(ctx); err != nil {
 		return err

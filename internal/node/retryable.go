@@ -111,6 +111,19 @@ func (a *attempt) deleted(i int, out *exec.Written) {
 	}
 }
 
+// overtaken returns an error if an earlier attempt has executed the i-th statement while this one
+// found nothing to do. Errors: 13388.
+func (a *attempt) overtaken(i int) error {
+	if a.x == nil {
+		return nil
+	}
+	yes, err := a.x.Overtaken(a.number(i))
+	if err == nil && yes {
+		err = catalog.ErrOvertaken
+	}
+	return err
+}
+
 // refuseMulti refuses a statement for many documents, as it would not be known which
 // of them an earlier attempt has written.
 func (a *attempt) refuseMulti(multi bool, option string) error {

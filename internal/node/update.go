@@ -89,7 +89,11 @@ func (n *Node) runUpdate(ctx context.Context, op *command.Op) error {
 			if out != nil {
 				book(op, out)
 			}
-			if err == nil {
+			switch {
+			case err != nil:
+			case out.Matched == 0 && out.Upserted.IsMissing():
+				err = try.overtaken(i)
+			default:
 				try.updated(i, out)
 			}
 		}

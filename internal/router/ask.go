@@ -46,6 +46,8 @@ type question struct {
 	reads     bool // uses the read preference of the operation's client
 	now       bool // the sequences have $$NOW
 	outside   bool // is no part of the operation's transaction
+	// within is a transaction of the router's own, of which it is a part; nil for none.
+	within *transaction
 }
 
 // hasNow reports whether an expression in one of some documents may have $$NOW.
@@ -70,7 +72,11 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	if !op.Start.IsZero() && (q.now || hasNow(q.body)) { // which is one, whoever executes a part of the statement
 		q.body = withField(q.body, "localNow", bson.Date(op.Start.UnixMilli()))
 	}
-	if tx := r.transactions.of(op); tx != nil && !q.outside {
+	tx := q.within
+	if tx == nil && !q.outside {
+		tx = r.transactions.of(op)
+	}
+	if tx != nil {
 		a, err := tx.ask(ctx, set, q.shard, client.Call{DB: q.db, Body: q.body, Sequences: q.sequences})
 		observe(op, a)
 		return a, err

@@ -25,6 +25,7 @@ type batch struct {
 	ordered bool
 	common  bson.Doc // fields of each command to a shard, other than its statements
 	pending []*statement
+	again   []*statement // of those that a reply was about: they are sent once more
 	results results
 }
 
@@ -62,6 +63,7 @@ type part struct {
 	statements []*statement
 	docs       []bson.Doc // in the form for the shard
 	mayBe      bson.Doc   // the chunk that may contain a changed shard key; nil for none
+	within     *transaction
 	reply      bson.Doc
 	err        error
 }
@@ -225,7 +227,7 @@ func (b *batch) ask(ctx context.Context, rt *route, p *part) (bson.Doc, error) {
 	}
 	appendMayBe(body, p.mayBe)
 	rt.appendVersions(body, p.shard)
-	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}, now: hasNow(p.docs...)})
+	a, err := b.r.ask(ctx, b.op, question{shard: p.shard, db: rt.db, body: body.Finish(), sequences: []wire.Sequence{wire.NewSequence(k.batch, p.docs...)}, now: hasNow(p.docs...), within: p.within})
 	return a.Reply, err
 }
 
@@ -286,6 +288,10 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 	}
 	b.count(p)
 	b.done(p.statements[:stopped]...)
+	for _, s := range b.again {
+		b.retry(s)
+	}
+	b.again = nil
 	if old == nil {
 		return nil, nil
 	}
@@ -298,13 +304,13 @@ func (b *batch) take(ctx context.Context, rt *route, p *part, only bool) (left [
 func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mongoerr.Error) (done bool, err error) {
 	r, ok := rt.staysOn(p.shard, e)
 	if !ok && b.op.InTransaction() && e.Code == mongoerr.WouldChangeOwningShard {
-		if err := b.r.moveDocument(ctx, b.op, rt, p.shard, e); err != nil {
+		if err := b.r.moveDocument(ctx, b.op, nil, rt, p.shard, e); err != nil {
 			return false, err
 		}
-		b.results.n++
-		b.results.modified++
-		b.done(p.statements[i])
-		return true, nil
+		return true, b.moved(p.statements[i])
+	}
+	if !ok && retryable(b.op) && e.Code == mongoerr.WouldChangeOwningShard && rt.chunks != nil {
+		return true, b.moveByOwn(ctx, rt, p, i)
 	}
 	if !ok || p.mayBe != nil {
 		return false, nil
@@ -313,6 +319,43 @@ func (b *batch) changesKey(ctx context.Context, rt *route, p *part, i int, e *mo
 	q.reply, q.err = b.ask(ctx, rt, &q)
 	_, err = b.take(ctx, rt, &q, false)
 	return true, err
+}
+
+// moved notes that a statement has moved its document to another shard.
+func (b *batch) moved(s *statement) error {
+	b.results.n++
+	b.results.modified++
+	b.done(s)
+	return nil
+}
+
+// moveByOwn executes a statement that moves its document to another shard in a transaction of
+// the router's own. If it does not do so any more, or has done it before, it is sent again.
+func (b *batch) moveByOwn(ctx context.Context, rt *route, p *part, i int) error {
+	s := p.statements[i]
+	moved, err := b.r.ownTransaction(ctx, b.op, own{
+		rt: rt, from: p.shard, statement: b.statementID(s.index),
+		execute: func(tx *transaction) error {
+			q := part{shard: p.shard, statements: p.statements[i : i+1], docs: p.docs[i : i+1], within: tx}
+			reply, err := b.ask(ctx, rt, &q)
+			if errs := documents(reply.Lookup("writeErrors")); err == nil && len(errs) > 0 {
+				_, e := writeError(errs[0])
+				return e
+			}
+			return err
+		},
+		move: func(tx *transaction, e *mongoerr.Error) (bson.Doc, error) {
+			return nil, b.r.moveDocument(ctx, b.op, tx, rt, p.shard, e)
+		},
+	})
+	switch {
+	case err != nil:
+		return err
+	case moved:
+		return b.moved(s)
+	}
+	b.again = append(b.again, s)
+	return nil
 }
 
 // staysOn reports whether error 283 is about a document whose new shard key belongs to the
@@ -341,8 +384,9 @@ func images(e *mongoerr.Error) (before, after bson.Doc) {
 }
 
 // moveDocument does the rest of an update that changes the shard key of a document so that
-// another shard owns it: within the transaction it is removed where it is, and inserted there.
-func (r *Router) moveDocument(ctx context.Context, op *command.Op, rt *route, from string, e *mongoerr.Error) error {
+// another shard owns it: within the transaction it is removed where it is, and inserted there. tx
+// is the router's own, nil for that of op.
+func (r *Router) moveDocument(ctx context.Context, op *command.Op, tx *transaction, rt *route, from string, e *mongoerr.Error) error {
 	before, after := images(e)
 	to, err := rt.chunks.TargetInsert(after)
 	if err != nil {
@@ -363,7 +407,7 @@ func (r *Router) moveDocument(ctx context.Context, op *command.Op, rt *route, fr
 	rt.appendVersions(deletes, from)
 	inserts := new(bson.Builder).String("insert", coll).OpenArray("documents").Doc("0", after).Close()
 	rt.appendVersions(inserts, to)
-	for _, ask := range []question{{shard: from, db: rt.db, body: deletes.Finish()}, {shard: to, db: rt.db, body: inserts.Finish()}} {
+	for _, ask := range []question{{shard: from, db: rt.db, body: deletes.Finish(), within: tx}, {shard: to, db: rt.db, body: inserts.Finish(), within: tx}} {
 		a, err := r.ask(ctx, op, ask)
 		if err != nil {
 			return err
@@ -386,8 +430,8 @@ func appendMayBe(b *bson.Builder, chunk bson.Doc) {
 	}
 }
 
-// translate returns the error that a router's client gets. A document that would leave its
-// shard needs a distributed transaction, which is not supported.
+// translate returns the error that a router's client gets. A document leaves its shard by a
+// transaction: the client's, or the router's own, which needs a number of the statement.
 func translate(e *mongoerr.Error) *mongoerr.Error {
 	if e.Code != mongoerr.WouldChangeOwningShard {
 		return e

@@ -78,7 +78,14 @@ func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, nam
 		}
 		chunk, ok := rt.staysOn(name, mongoerr.From(err))
 		if !ok && op.InTransaction() {
-			return r.modifyAndMove(ctx, op, rt, name, mongoerr.From(err))
+			return r.modifyAndMove(ctx, op, nil, rt, name, mongoerr.From(err))
+		}
+		if !ok && retryable(op) {
+			reply, moved, err := r.modifyByOwn(ctx, op, rt, name, body)
+			if moved || err != nil {
+				return reply, err
+			}
+			continue
 		}
 		if !ok || mayBe != nil {
 			return a.Reply, errLeavesShard
@@ -87,9 +94,33 @@ func (r *Router) askToModify(ctx context.Context, op *command.Op, rt *route, nam
 	}
 }
 
+// modifyByOwn runs a findAndModify that moves its document to another shard in a transaction of
+// the router's own; moved is false if it does not any more, or has done so before.
+func (r *Router) modifyByOwn(ctx context.Context, op *command.Op, rt *route, from string, body bson.Doc) (reply bson.Doc, moved bool, err error) {
+	statement := int32(0)
+	if v := op.Body.Lookup("stmtId"); v.IsNumber() {
+		statement = int32(bson.ClampToInt64(v))
+	}
+	moved, err = r.ownTransaction(ctx, op, own{
+		rt: rt, from: from, statement: statement,
+		execute: func(tx *transaction) error {
+			b := new(bson.Builder).String("findAndModify", op.Collection)
+			appendRest(b, body)
+			rt.appendVersions(b, from)
+			_, err := r.ask(ctx, op, question{shard: from, db: op.DB, body: b.Finish(), within: tx})
+			return err
+		},
+		move: func(tx *transaction, e *mongoerr.Error) (bson.Doc, error) {
+			reply, err = r.modifyAndMove(ctx, op, tx, rt, from, e)
+			return reply, err
+		},
+	})
+	return reply, moved, err
+}
+
 // modifyAndMove does the rest of a findAndModify that moves its document to another shard, and
-// returns the reply.
-func (r *Router) modifyAndMove(ctx context.Context, op *command.Op, rt *route, from string, e *mongoerr.Error) (bson.Doc, error) {
+// returns the reply. tx is the router's own transaction, nil for that of op.
+func (r *Router) modifyAndMove(ctx context.Context, op *command.Op, tx *transaction, rt *route, from string, e *mongoerr.Error) (bson.Doc, error) {
 	before, after := images(e)
 	show, doc := from, before
 	if op.Body.Lookup("new").Truthy() {
@@ -106,7 +137,7 @@ func (r *Router) modifyAndMove(ctx context.Context, op *command.Op, rt *route, f
 			b.Doc("projection", fields)
 		}
 		rt.appendVersions(b, show)
-		a, err := r.ask(ctx, op, question{shard: show, db: rt.db, body: b.Finish()})
+		a, err := r.ask(ctx, op, question{shard: show, db: rt.db, body: b.Finish(), within: tx})
 		if err != nil {
 			return bson.Value{}, err
 		}
@@ -122,7 +153,7 @@ func (r *Router) modifyAndMove(ctx context.Context, op *command.Op, rt *route, f
 			return nil, err
 		}
 	}
-	if err := r.moveDocument(ctx, op, rt, from, e); err != nil {
+	if err := r.moveDocument(ctx, op, tx, rt, from, e); err != nil {
 		return nil, err
 	}
 	if show != from {

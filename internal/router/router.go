@@ -51,6 +51,7 @@ type Router struct {
 	samples   samples
 	// transactions are those of its clients.
 	transactions transactions
+	ownSessions  ownSessions
 
 	accounts *account.Store
 	access   *access.Control
