@@ -61,6 +61,7 @@ func init() {
 		"killAllSessions": clusterNeeds(auth.KillAnySession), "killAllSessionsByPattern": clusterNeeds(auth.KillAnySession),
 		"abortTransaction": anyone, "commitTransaction": anyone, "prepareTransaction": clusterNeeds(auth.Internal),
 		"coordinateCommitTransaction": clusterNeeds(auth.Internal),
+		"_readBackupFile":             backupNeeds, "_readLog": backupNeeds,
 	}
 	maps.Copy(needs, ofCluster)
 	for name, of := range account.Needs() {
@@ -75,6 +76,12 @@ func init() {
 	} {
 		needs[name] = clusterNeeds(action)
 	}
+}
+
+// backupNeeds are those of who reads all data, users and keys among them: the role backup has
+// them. (MongoDB wants fsync for $backupCursor.)
+func backupNeeds(Collections, *command.Op) []auth.Need {
+	return []auth.Need{auth.On(auth.Cluster, auth.Fsync), auth.On(auth.AnyNormal, auth.Find), auth.On(auth.Namespace("admin", "system.users"), auth.Find)}
 }
 
 func anyone(Collections, *command.Op) []auth.Need { return nil }

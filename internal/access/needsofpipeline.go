@@ -58,6 +58,8 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 		return one(auth.Cluster, auth.QuerySettings), true
 	case "$queryStats":
 		return one(auth.Cluster, auth.QueryStatsRead), true
+	case "$backupCursor":
+		return backupNeeds(nil, op), true
 	case "$listSampledQueries":
 		return one(auth.Cluster, auth.ListSampledQueries), true
 	case "$shardedDataDistribution":

@@ -141,7 +141,7 @@ var builtins = map[string]builtin{
 	}, namespaces("local", Of(Find), electionCollections...), namespaces("", Of(Find), "system.js", "system.users", "system.profile"),
 		namespaces("admin", Of(Find), "system.backup_users", "system.roles", "system.version"))},
 	"backup": {adminOnly: true, inherits: inAdmin("__queryableBackup"), grants: always(Privileges{
-		{Cluster, Of(AppendOplogNote, ServerStatus, SetUserWriteBlockMode)}, {Namespace("config", "settings"), Of(Insert, Update)},
+		{Cluster, Of(AppendOplogNote, Fsync, ServerStatus, SetUserWriteBlockMode)}, {Namespace("config", "settings"), Of(Insert, Update)},
 	})},
 	"restore": {adminOnly: true, grants: always(Privileges{
 		{Cluster, Of(GetParameter, ForceUUID, UseUUID, BypassWriteBlockingMode, SetUserWriteBlockMode, ApplyOps)},

@@ -33,6 +33,10 @@ func (m *Monitor) pass(ctx context.Context) error {
 	}
 }
 
+// RemoveDue removes what is due by a pass, before the monitor is started: nobody uses the data
+// yet.
+func (m *Monitor) RemoveDue(ctx context.Context) error { return m.pass(ctx) }
+
 // subPass visits every rule once, and those that hit a limit again and again
 // until ttlMonitorSubPassTargetSecs have passed. It returns whether a rule
 // still has work.

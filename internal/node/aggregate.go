@@ -98,6 +98,9 @@ func (n *Node) runAggregate(ctx context.Context, op *command.Op) error {
 	if err := n.checkExpected(op); err != nil {
 		return err
 	}
+	if isBackupCursor(list) {
+		return n.runBackupCursor(ctx, op, list)
+	}
 	reading := n.aggregateReading(&op.Args)
 	reading.takeConstants(&op.Args)
 	a, err := n.parseAggregation(op, target, list, reading)

@@ -52,6 +52,7 @@ type Node struct {
 	shard      bool                            // see BecomeShard
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
 	block      userWriteBlock
+	backups    backups
 }
 
 // Register adds the node's commands to r.
@@ -86,7 +87,7 @@ func (n *Node) registerData(r *command.Registry) {
 // its sessions.
 func (n *Node) registerDiagnostic(r *command.Registry) {
 	r.Register(
-		process.Hello(n.runHello), process.IsMaster(n.runHello), n.getDiagnosticData(), n.logApplicationMessage(),
+		process.Hello(n.runHello), process.IsMaster(n.runHello), n.getDiagnosticData(), n.readBackupFile(), n.logApplicationMessage(),
 		n.lockInfo(), n.top(), n.dbHash(), n.Process.CurrentOp(), n.Process.KillOp(), n.profile(), n.fsync(), n.fsyncUnlock(),
 		n.setFeatureCompatibilityVersion(),
 		n.dropConnections(), n.connPoolStats(), n.shardingState(), n.getClusterParameter(), n.setClusterParameter(),

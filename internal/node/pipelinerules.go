@@ -13,14 +13,14 @@ var (
 	unstableStages = []string{
 		"$currentOp", "$indexStats", "$expiryStats", "$listLocalSessions", "$listSessions", "$listSampledQueries", "$listSearchIndexes",
 		"$listClusterCatalog", "$listCatalog", "$planCacheStats", "$queryStats", "$querySettings", "$operationMetrics",
-		"$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
+		"$backupCursor", "$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 	}
 	// localStages are the stages about this server rather than its data.
-	localStages = []string{"$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers", "$listClusterCatalog"}
+	localStages = []string{"$backupCursor", "$currentOp", "$listLocalSessions", "$planCacheStats", "$listCachedAndActiveUsers", "$listClusterCatalog"}
 	// writingStages end a pipeline by writing its documents.
 	writingStages = []string{"$out", "$merge"}
 	// notInTransactions are the stages that a transaction refuses.
-	notInTransactions = []string{"$out", "$merge", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$planCacheStats", "$changeStream", "$unionWith"}
+	notInTransactions = []string{"$backupCursor", "$out", "$merge", "$collStats", "$indexStats", "$currentOp", "$listSessions", "$listLocalSessions", "$planCacheStats", "$changeStream", "$unionWith"}
 )
 
 // eachStage calls f with the name and the specification of every stage of a

@@ -20,7 +20,7 @@ var placed = map[command.Place]string{
 	command.WhereReadable: `collStats compact dataSize dbHash dbStats getDefaultRWConcern getMore validate validateDBMetadata`,
 	command.Anywhere: `authenticate autoCompact connPoolStats connectionStatus dropConnections endSessions fsync fsyncUnlock
 		getClusterParameter getDiagnosticData getParameter _getUserCacheGeneration invalidateUserCache killAllSessions killAllSessionsByPattern killCursors
-		killSessions lockInfo logout profile reIndex refreshSessions saslContinue saslStart serverStatus setParameter shardingState startSession top`,
+		killSessions lockInfo logout profile _readBackupFile _readLog reIndex refreshSessions saslContinue saslStart serverStatus setParameter shardingState startSession top`,
 	command.WithoutData: `buildInfo currentOp features getCmdLineOpts getLog hello hostInfo isMaster killOp listCommands
 		logApplicationMessage logRotate ping replSetAbortPrimaryCatchUp replSetFreeze replSetGetConfig replSetGetRBID replSetGetStatus
 		replSetInitiate replSetMaintenance replSetReconfig replSetResizeOplog replSetStepDown replSetStepUp replSetSyncFrom

@@ -23,6 +23,7 @@ var notReplicated = map[string]string{
 	"replSetAbortPrimaryCatchUp": "not running with --replSet",
 	"replSetResizeOplog":         "replSetResizeOplog can only be run on replica sets",
 	"replSetGetRBID":             "not running with --replSet",
+	"_readLog":                   "A standalone has no log: only its files can be backed up",
 	"appendOplogNote":            "Must have replication set up to run \"appendOplogNote\"",
 }
 
@@ -35,7 +36,7 @@ func (n *Node) replicaSetCommands() []*command.Command {
 	all := []*command.Command{
 		n.replSetInitiate(), n.replSetGetConfig(), n.replSetReconfig(), n.replSetGetStatus(), n.replSetStepDown(), n.replSetStepUp(),
 		n.replSetFreeze(), n.replSetMaintenance(), n.replSetSyncFrom(), n.replSetAbortPrimaryCatchUp(), n.replSetResizeOplog(),
-		n.replSetGetRBID(), n.appendOplogNote(), n.getDefaultRWConcern(), n.setDefaultRWConcern(),
+		n.replSetGetRBID(), n.appendOplogNote(), n.readLog(), n.getDefaultRWConcern(), n.setDefaultRWConcern(),
 	}
 	for _, c := range all {
 		c.Flags |= command.AdminOnly

@@ -13,7 +13,7 @@ import (
 func (n *Node) registerStatus(s *command.Status) {
 	s.Metric("query", n.appendQueryMetrics)
 	s.Metric("changeStreams", n.appendChangeStreams)
-	s.Document("storageEngine", appendStorageEngine)
+	s.Document("storageEngine", n.appendStorageEngine)
 	s.Document("transactions", n.appendTransactions)
 	s.Document("locks", func(*bson.Builder) {})
 	s.Document("catalogStats", n.appendCatalogStats)
@@ -23,10 +23,10 @@ func (n *Node) registerStatus(s *command.Status) {
 	}})
 }
 
-func appendStorageEngine(b *bson.Builder) {
+func (n *Node) appendStorageEngine(b *bson.Builder) {
 	b.String("name", process.StorageEngine).Bool("supportsCommittedReads", true).Timestamp("oldestRequiredTimestampForCrashRecovery", 0).
 		Bool("supportsPendingDrops", true).Int64("dropPendingIdents", 0).Bool("supportsSnapshotReadConcern", true).
-		Bool("readOnly", false).Bool("persistent", true).Bool("backupCursorOpen", false)
+		Bool("readOnly", false).Bool("persistent", true).Bool("backupCursorOpen", n.backups.isOpen())
 }
 
 // appendTransactions counts retryable writes and transactions.

@@ -284,22 +284,8 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 
 // Apply implements Effects.
 func (f effects) Apply(run []Change) error {
-	all := make([]catalog.Logged, len(run))
-	var n catalog.OperationCounts
-	for i, c := range run {
-		l := &all[i]
-		l.At = catalog.LogPosition{Index: c.At.Index, Term: c.At.Term, Time: uint64(c.At.Time)}
-		if e, ok := c.Own.(*catalog.Effect); ok {
-			l.Effect = e
-		} else if c.Payload != nil {
-			var err error
-			if l.Effect, err = f.m.catalog.Decode(c.Payload); err != nil {
-				return err
-			}
-			n.Add(l.Effect.OperationCounts())
-		}
-	}
-	if err := f.m.catalog.ApplyAll(all); err != nil {
+	n, err := applyTo(f.m.catalog, run)
+	if err != nil {
 		return err
 	}
 	r := &f.m.replicated
@@ -308,6 +294,25 @@ func (f effects) Apply(run []Change) error {
 	r.deleted.Add(n.Deleted)
 	r.commands.Add(n.Commands)
 	return nil
+}
+
+// applyTo applies the writes of entries to a catalog, and counts the operations of those that
+// were not proposed here.
+func applyTo(to *catalog.Catalog, run []Change) (n catalog.OperationCounts, err error) {
+	all := make([]catalog.Logged, len(run))
+	for i, c := range run {
+		l := &all[i]
+		l.At = catalog.LogPosition{Index: c.At.Index, Term: c.At.Term, Time: uint64(c.At.Time)}
+		if e, ok := c.Own.(*catalog.Effect); ok {
+			l.Effect = e
+		} else if c.Payload != nil {
+			if l.Effect, err = to.Decode(c.Payload); err != nil {
+				return n, err
+			}
+			n.Add(l.Effect.OperationCounts())
+		}
+	}
+	return n, to.ApplyAll(all)
 }
 
 // Replicated counts the operations that other members have proposed and this one has

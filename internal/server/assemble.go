@@ -28,7 +28,10 @@ const spillDirectory = "_tmp"
 
 // Assemble opens a server, a standalone or the member of a replica set: data, executor,
 // node, dispatcher and TTL monitor, in that order. It is an Open.
-func Assemble(_ context.Context, s *Server) (*App, error) {
+func Assemble(ctx context.Context, s *Server) (*App, error) {
+	if err := s.expireRestored(ctx); err != nil {
+		return nil, err
+	}
 	data, err := s.openData()
 	if err != nil {
 		return nil, err
@@ -90,6 +93,7 @@ func Assemble(_ context.Context, s *Server) (*App, error) {
 		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, data, ttl),
 		Components: append([]Component{
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
+			{Name: "backups", Stop: func(context.Context) error { n.EndBackups(); return nil }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
 			background("follower", n.Follow),
@@ -150,8 +154,12 @@ func (s *Server) openEngine(dir string) (*storage.Engine, error) {
 	})
 }
 
-// emptySpill creates an empty spill directory.
+// emptySpill creates an empty spill directory, and removes the copies of backup cursors that
+// an earlier process had.
 func (s *Server) emptySpill() error {
+	if err := os.RemoveAll(filepath.Join(s.Options.Storage.DBPath, node.BackupDirectory)); err != nil {
+		return fmt.Errorf("directory for backups: %w", err)
+	}
 	if err := emptyDirectory(filepath.Join(s.Options.Storage.DBPath, spillDirectory)); err != nil {
 		return fmt.Errorf("directory for temporary files: %w", err)
 	}

@@ -50,4 +50,6 @@ const (
 	logMemberFailed  = 9100009
 	logPeers         = 9100010
 	logNotHandedOver = 9100011
+	logRestored      = 9100012
+	logRestoredDue   = 9100013
 )

@@ -65,3 +65,24 @@ func (e *Engine) takeRange(from *Engine, lower, upper []byte) (err error) {
 	}
 	return e.db.Apply(b, pebble.Sync)
 }
+
+// LeaveGroup removes what the store has of a replicated group: its log, hard state and
+// members, the place in the log, and transactions that are prepared. It is durable on return.
+// Nobody else may use the store during the call; it is to be opened anew afterwards.
+func (e *Engine) LeaveGroup() error {
+	b := e.db.NewBatch()
+	defer b.Close()
+	for _, id := range []Ident{IdentRaft, IdentPrepared} {
+		if err := b.DeleteRange(AppendIdent(nil, id), AppendIdent(nil, id+1), nil); err != nil {
+			return mapError(err)
+		}
+	}
+	if err := b.Delete(keyApplied, nil); err != nil {
+		return mapError(err)
+	}
+	if err := e.db.Apply(b, pebble.Sync); err != nil {
+		return mapError(err)
+	}
+	e.applied.Store(0)
+	return e.Sync(context.Background())
+}

@@ -22,8 +22,15 @@ const storePrefix = "store-"
 func OSFS() FS { return vfs.Default }
 
 // Place is the directory of the store of a server whose data directory is dir. Errors:
-// ErrCorruption where the file that names it cannot be understood.
+// ErrCorruption where the file that names it cannot be understood, and that of an unfinished
+// directory.
 func Place(fs FS, dir string) (string, error) {
+	switch unfinished, err := IsUnfinished(fs, dir); {
+	case err != nil:
+		return "", err
+	case unfinished:
+		return "", errUnfinished(dir)
+	}
 	name, err := placeName(fs, dir)
 	if err != nil || name == "" {
 		return dir, err

@@ -1,0 +1,214 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/mayflydb/mayfly/internal/backup"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/config"
+)
+
+const backupUsage = `Usage: mayfly backup --uri mongodb://HOST/ --to DIR [options]
+       mayfly backup list --from DIR
+       mayfly backup verify --from DIR [--restore]
+
+Adds a backup of a running server, or of a replica set, to the repository DIR, which is
+created if it is empty or missing. Of a set, a secondary is read if there is one. What the
+repository has already is not stored again. A backup that was interrupted goes on where it
+was. The user needs the role backup.
+
+  --uri URI                 the server, or members of the set
+  --to, --from DIR          the repository
+  --rate N[K|M|G]           read at most so many bytes a second
+  --encryptionKeyFile FILE  the key of an encrypted repository: 32 bytes in base64
+
+list lists the backups. verify reads all that the repository has; with --restore, it also
+restores the newest backup to a temporary directory in --tmp and verifies that.
+
+Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 interrupted;
+100 it could not be done.
+`
+
+// backupOptions are the options of mayfly backup and mayfly restore.
+type backupOptions struct {
+	from, to, uri, rate, key, tmp string
+	restores                      bool
+}
+
+// repository opens the repository.
+func (o *backupOptions) repository(dir string, create bool) (*backup.Repository, error) {
+	var key backup.Key
+	if o.key != "" {
+		var err error
+		if key, err = backup.ReadKey(o.key); err != nil {
+			return nil, err
+		}
+	}
+	return backup.Open(dir, key, create)
+}
+
+// takeBackup runs mayfly backup.
+func takeBackup(args []string) int {
+	var o backupOptions
+	name, run := "mayfly backup", o.take
+	f := flag.NewFlagSet(name, flag.ContinueOnError)
+	f.StringVar(&o.key, "encryptionKeyFile", "", "")
+	switch {
+	case len(args) > 0 && args[0] == "list":
+		args, run = args[1:], o.list
+		f.StringVar(&o.from, "from", "", "")
+	case len(args) > 0 && args[0] == "verify":
+		args, run = args[1:], o.verify
+		f.StringVar(&o.from, "from", "", "")
+		f.StringVar(&o.tmp, "tmp", os.TempDir(), "")
+		f.BoolVar(&o.restores, "restore", false, "")
+	default:
+		f.StringVar(&o.uri, "uri", "", "")
+		f.StringVar(&o.to, "to", "", "")
+		f.StringVar(&o.rate, "rate", "", "")
+		if code, ok := parse(f, backupUsage, args); !ok {
+			return code
+		}
+		if o.uri == "" || o.to == "" {
+			return misused(f, backupUsage, "--uri and --to are both needed")
+		}
+		return o.run(name, run)
+	}
+	if code, ok := parse(f, backupUsage, args); !ok {
+		return code
+	}
+	if o.from == "" {
+		return misused(f, backupUsage, "--from is missing")
+	}
+	return o.run(name, run)
+}
+
+// errDamaged says that a tool has told of damage.
+var errDamaged = errors.New("something is damaged or missing: see above")
+
+// run runs a part of a command until it is interrupted, and returns the exit code.
+func (o *backupOptions) run(name string, part func(ctx context.Context) error) int {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	err := part(ctx)
+	var damage *backup.DamageError
+	switch {
+	case err == nil:
+		return config.ExitClean
+	case ctx.Err() == nil && (errors.Is(err, errDamaged) || errors.As(err, &damage)):
+		fmt.Fprintf(os.Stderr, "%s: %v\n", name, err)
+		return config.ExitDamaged
+	}
+	return toolFailed(ctx, strings.TrimPrefix(name, "mayfly "), err)
+}
+
+func (o *backupOptions) take(ctx context.Context) error {
+	uri, err := client.ParseURI(o.uri, client.SecondaryPreferred)
+	if err != nil {
+		return err
+	}
+	rate, err := parseRate(o.rate)
+	if err != nil {
+		return err
+	}
+	r, err := o.repository(o.to, true)
+	if err != nil {
+		return err
+	}
+	t, err := r.Take(ctx, backup.TakeOptions{URI: uri, Rate: rate, Progress: backup.Progress(progressTo(os.Stderr))})
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s: %s at %s, %d files of %d bytes; %d bytes were read, and the repository has grown by %d.\n",
+		t.Name(), t.Server, t.Time.Said(), len(t.Files), t.Bytes, t.Read, t.Grown)
+	return nil
+}
+
+// parseRate reads a number of bytes, with K, M or G for powers of 1024; "" is 0.
+func parseRate(text string) (int64, error) {
+	if text == "" {
+		return 0, nil
+	}
+	shift := map[byte]int{'K': 10, 'M': 20, 'G': 30}[text[len(text)-1]]
+	digits := text
+	if shift > 0 {
+		digits = text[:len(text)-1]
+	}
+	n, err := strconv.ParseInt(digits, 10, 33)
+	if err != nil || n <= 0 {
+		return 0, fmt.Errorf("--rate %s: no number of bytes", text)
+	}
+	return n << shift, nil
+}
+
+func (o *backupOptions) list(context.Context) error {
+	r, err := o.repository(o.from, false)
+	if err != nil {
+		return err
+	}
+	all, err := r.Backups()
+	for _, m := range all {
+		of := "standalone"
+		if m.Set != "" {
+			of = "set " + m.Set + " " + m.SetID
+		}
+		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, of, len(m.Files))
+	}
+	return err
+}
+
+func (o *backupOptions) verify(ctx context.Context) error {
+	r, err := o.repository(o.from, false)
+	if err != nil {
+		return err
+	}
+	v, err := r.Verify(ctx, backup.Progress(progressTo(os.Stderr)))
+	if err != nil {
+		return err
+	}
+	for _, p := range v.Problems {
+		fmt.Println(p)
+	}
+	for _, n := range v.Notes {
+		fmt.Println(n)
+	}
+	if len(v.Problems) > 0 {
+		return errDamaged
+	}
+	fmt.Printf("%d backups, %d objects are intact.\n", v.Backups, v.Objects)
+	if !o.restores {
+		return nil
+	}
+	return o.verifyRestored(ctx, r)
+}
+
+// verifyRestored restores the newest backup, and verifies that.
+func (o *backupOptions) verifyRestored(ctx context.Context, r *backup.Repository) (err error) {
+	dir, err := os.MkdirTemp(o.tmp, "mayfly-verify-")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	progress := progressTo(os.Stderr)
+	if _, err := r.Restore(ctx, backup.RestoreOptions{To: dir, KeepExpired: true, Progress: backup.Progress(progress)}); err != nil {
+		return err
+	}
+	v, err := catalog.Verify(ctx, nil, dir, progress)
+	if err != nil {
+		return err
+	}
+	tellVerification(os.Stdout, dir, v)
+	if !v.Valid() {
+		return errDamaged
+	}
+	return nil
+}

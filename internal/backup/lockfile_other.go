@@ -1,0 +1,11 @@
+//go:build !unix
+
+package backup
+
+import (
+	"errors"
+	"os"
+)
+
+// lockFile locks a file until it is closed.
+func lockFile(*os.File, bool) error { return errors.New("locks of files are not supported here") }
