@@ -212,7 +212,7 @@ func TestPrepared(t *testing.T) {
 					t.Errorf("decided: %s", got)
 				}
 				for range 2 {
-					got, want := executedForOther(t, c, other), "false0"
+					got, want := executedForOther(t, c, other), "false0{}"
 					if commit != 0 {
 						want = "true5{ value: 1 }"
 					}
