@@ -459,6 +459,13 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		closeAll(all)
 		return err
 	}
+	if first == "$expiryStats" {
+		joined, err := expiryStats(ctx, all, a.op.Start.UnixMilli())
+		if err != nil {
+			return err
+		}
+		return a.mergeList(ctx, rt, joined, a.list[1:])
+	}
 	return a.mergeList(ctx, rt, &labelled{concatenation{all}, only}, a.list[1:])
 }
 

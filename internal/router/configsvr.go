@@ -88,6 +88,7 @@ func (r *Router) passToConfig(ctx context.Context, op *command.Op, call client.C
 		return err
 	}
 	passReply(op, a.Reply)
+	joinDryRuns(op.Reply, document(a.Reply.Lookup("raw")), op.Start.UnixMilli())
 	return nil
 }
 

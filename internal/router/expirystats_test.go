@@ -1,0 +1,103 @@
+package router_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+)
+
+// expiryOf is the only document of $expiryStats of app.c.
+func (c *realCluster) expiryOf() bson.Doc {
+	c.t.Helper()
+	docs := c.do("app", `{aggregate: "c", pipeline: [{$expiryStats: {}}], cursor: {}}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc()
+	if docs.Len() != 1 {
+		c.t.Fatalf("$expiryStats: %s", docs)
+	}
+	return docs.Lookup("0").Doc()
+}
+
+// TestExpiryOfCluster: a rule is one over all shards: what would go, what is due and what will be
+// are told as one, and a pause that was acknowledged holds on each shard, after it has failed
+// over, and on one that gets a part of the collection later.
+func TestExpiryOfCluster(t *testing.T) {
+	c := newCluster(t, 3)
+	for shard := range c.shards {
+		c.on(shard, "admin", `{setParameter: 1, ttlMonitorSleepSecs: 1}`)
+	}
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {_id: 1}}`)
+	c.do("admin", `{split: "app.c", middle: {_id: 100}}`)
+	c.do("admin", `{split: "app.c", middle: {_id: 200}}`)
+	c.do("admin", `{moveChunk: "app.c", find: {_id: 100}, to: "s1"}`)
+	date := func(in time.Duration) string { return fmt.Sprintf(`{$date: %d}`, time.Now().Add(in).UnixMilli()) }
+	for i := range 30 { // on s0 and s1: due, in an hour and a half, in ten days
+		at := []string{date(-time.Hour), date(90 * time.Minute), date(240 * time.Hour)}[i%3]
+		for _, base := range []int{0, 100} {
+			c.do("app", fmt.Sprintf(`{insert: "c", documents: [{_id: %d, at: %s}]}`, base+i, at))
+		}
+	}
+	index := `{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {%s: true}}}}]}`
+	forecast := func(d bson.Doc) string {
+		h := d.Lookup("histogram").Doc()
+		count := func(bars bson.Value) (all []string) {
+			for v := range bars.Doc().Values() {
+				all = append(all, fmt.Sprint(bson.ClampToInt64(v.Doc().Lookup("documents"))))
+			}
+			return all
+		}
+		return fmt.Sprintf("%d due, hours %s, days %s, later %d", bson.ClampToInt64(d.Lookup("dueNow").Doc().Lookup("documents")),
+			count(h.Lookup("hours")), count(h.Lookup("days")), bson.ClampToInt64(h.Lookup("later").Doc().Lookup("documents")))
+	}
+	const want = "20 due, hours [20], days [20 20], later 0"
+	dry := c.do("app", fmt.Sprintf(index, "dryRun"))
+	rules := dry.Lookup("expiry")
+	if rules.Type != bson.TypeArray || rules.Doc().Len() != 1 || forecast(rules.Doc().Lookup("0").Doc()) != want {
+		t.Fatalf("the dry run says %s", dry)
+	}
+	if list := batch(c.do("app", `{listIndexes: "c"}`)); strings.Contains(list, "at_1") {
+		t.Fatalf("a dry run has made %s", list)
+	}
+	c.do("app", fmt.Sprintf(index, "paused"))
+	passes := func(shard string) int64 {
+		return bson.ClampToInt64(c.on(shard, "admin", `{serverStatus: 1}`).Lookup("metrics").Doc().Lookup("ttl").Doc().Lookup("passes"))
+	}
+	until := func(what string, done func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); !done(); time.Sleep(20 * time.Millisecond) {
+			if time.Now().After(deadline) {
+				t.Fatal(what)
+			}
+		}
+	}
+	rests := func(when string) {
+		t.Helper()
+		for _, shard := range []string{"s0", "s1", "s2"} {
+			before := passes(shard)
+			until("no pass of "+shard, func() bool { return passes(shard) > before+1 })
+		}
+		stats := c.expiryOf()
+		if got := forecast(stats); got != want || !stats.Lookup("paused").Bool() || !strings.Contains(stats.Lookup("skipped").String(), `"paused"`) {
+			t.Errorf("%s: %s: %s", when, got, stats)
+		}
+	}
+	rests("paused")
+	if d := c.expiryOf(); d.Lookup("shards").Doc().Len() != 2 || bson.ClampToInt64(d.Lookup("shards").Doc().Lookup("s1").Doc().Lookup("dueNow").Doc().Lookup("documents")) != 10 {
+		t.Errorf("by shards: %s", d)
+	}
+	c.on("s1", "admin", `{replSetStepDown: 1, secondaryCatchUpPeriodSecs: 0, force: true}`)
+	until("s1 has no primary", func() bool {
+		_, err := c.try("app", `{update: "c", updates: [{q: {_id: 100}, u: {$set: {x: 1}}}]}`)
+		return err == nil
+	})
+	rests("after a failover")
+	c.do("admin", `{moveChunk: "app.c", find: {_id: 100}, to: "s2"}`)
+	rests("on a shard that has it now")
+	c.do("app", `{collMod: "c", index: {name: "at_1", storageEngine: {mayfly: {expiry: {paused: false}}}}}`)
+	until("the rule goes on", func() bool { return bson.ClampToInt64(c.expiryOf().Lookup("dueNow").Doc().Lookup("documents")) == 0 })
+	if removed := bson.ClampToInt64(c.expiryOf().Lookup("removed").Doc().Lookup("documents")); removed != 20 {
+		t.Errorf("%d were removed", removed)
+	}
+}
