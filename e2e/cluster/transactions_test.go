@@ -325,6 +325,80 @@ func TestKillInCommit(t *testing.T) {
 	b.judge(t)
 }
 
+// TestDecideByHand: what a lost coordinator has left prepared is ended by an operator; what has a
+// coordinator is not, nor what is not prepared.
+func TestDecideByHand(t *testing.T) {
+	c := breakable(t)
+	c.routers = append(c.routers, testkit.StartRouter(t, host("cfg", c.config)))
+	b := openBank(t, c)
+	here, there := b.apart(t)
+	admin := c.shards[1].Direct().Database("admin")
+	prepared := func() (all []struct {
+		ID     bson.D `bson:"_id"`
+		TxnNum int64  `bson:"txnNum"`
+	}) {
+		cur, err := c.shards[1].Direct().Database("config").Collection("transactions").Find(t.Context(), bson.D{{Key: "state", Value: "prepared"}})
+		if err == nil {
+			err = cur.All(t.Context(), &all)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all
+	}
+	decide := func(txn int64, id bson.D, more ...bson.E) error {
+		return admin.RunCommand(t.Context(), append(bson.D{{Key: "decidePreparedTransaction", Value: 1},
+			{Key: "transaction", Value: bson.D{{Key: "lsid", Value: id}, {Key: "txnNumber", Value: txn}}}}, more...)).Err()
+	}
+	abort := bson.E{Key: "decision", Value: "abort"}
+	for _, lost := range []bool{false, true} {
+		at := map[bool]string{false: "commitTransaction", true: "prepareTransaction"}[lost]
+		ended := make(chan error, 1)
+		hangAt(t, c.shards[1], at, 0)
+		go func() {
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			_, err := b.transfer(ctx, here, there)
+			ended <- err
+		}()
+		hangs(t, c.shards[1], at, ended)
+		if lost {
+			c.shards[0].Kill()
+		}
+		until(t, "it is prepared", func() error {
+			if len(prepared()) != 1 {
+				return errors.New("it is not")
+			}
+			return nil
+		})
+		tx := prepared()[0]
+		if !lost {
+			if err := decide(tx.TxnNum, tx.ID, abort); code(err) != 20 {
+				t.Errorf("while the coordinator answers: %v", err)
+			}
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if err := decide(tx.TxnNum+1, tx.ID, abort); code(err) != 251 {
+			t.Errorf("another number: %v", err)
+		}
+		if err := decide(tx.TxnNum, tx.ID, bson.E{Key: "decision", Value: "commit"}); code(err) != 72 {
+			t.Errorf("a commit without a time: %v", err)
+		}
+		if err := decide(tx.TxnNum, tx.ID, abort); err != nil {
+			t.Errorf("the coordinator is lost: %v", err)
+		}
+		if n := len(prepared()); n != 0 {
+			t.Errorf("%d are prepared", n)
+		}
+		if r, err := c.shards[1].Direct().Database("bank").Collection("accounts").CountDocuments(t.Context(), bson.D{{Key: "balance", Value: balance + 1}}); err != nil || r != 1 {
+			t.Errorf("%d accounts have what was committed before, %v", r, err)
+		}
+	}
+}
+
 // TestKeyMovesDocument: within a transaction an update, and a findAndModify, may change a
 // document's shard key so that another shard owns it.
 func TestKeyMovesDocument(t *testing.T) {

@@ -11,7 +11,8 @@ import (
 var ofCluster = map[string]needed{
 	"addShard": clusterNeeds(auth.AddShard), "listShards": clusterNeeds(auth.ListShards), "getShardMap": clusterNeeds(auth.GetShardMap),
 	"flushRouterConfig": clusterNeeds(auth.FlushRouterConfig), "cleanupOrphaned": clusterNeeds(auth.CleanupOrphaned),
-	"removeShard": clusterNeeds(auth.RemoveShard), "startShardDraining": clusterNeeds(auth.RemoveShard), "stopShardDraining": clusterNeeds(auth.RemoveShard),
+	"decidePreparedTransaction": clusterNeeds(auth.RemoveShard),
+	"removeShard":               clusterNeeds(auth.RemoveShard), "startShardDraining": clusterNeeds(auth.RemoveShard), "stopShardDraining": clusterNeeds(auth.RemoveShard),
 	"shardDrainingStatus": clusterNeeds(auth.RemoveShard), "commitShardRemoval": clusterNeeds(auth.RemoveShard),
 	"transitionFromDedicatedConfigServer": clusterNeeds(auth.TransitionFromDedicatedConfigServer),
 	"transitionToDedicatedConfigServer":   clusterNeeds(auth.TransitionToDedicatedConfigServer),
