@@ -13,7 +13,8 @@ func Declared() []*command.Command {
 		n.create(), n.drop(), n.dropDatabase(), n.renameCollection(), n.createIndexes(), n.dropIndexes(), n.collMod(), n.convertToCapped(),
 		n.listDatabases(), n.listCollections(), n.listIndexes(),
 		n.collStats(), n.dbStats(), n.dataSize(), n.validate(), n.validateDBMetadata(),
-		n.getDefaultRWConcern(), n.setDefaultRWConcern(),
+		n.getDefaultRWConcern(), n.setDefaultRWConcern(), n.setQuerySettings(), n.removeQuerySettings(),
+		n.fsync(), n.setFeatureCompatibilityVersion(), n.setIndexCommitQuorum(),
 	}
 	return append(all, n.planCacheCommands()...)
 }

@@ -18,7 +18,7 @@ func (n *Node) searchIndexCommand(name, help string, fields ...*command.Field) *
 	}
 }
 
-// SearchIndexCommands returns the commands about search indexes, which routers have as well.
+// SearchIndexCommands returns the commands about search indexes.
 func SearchIndexCommands() []*command.Command {
 	n := new(Node)
 	return []*command.Command{n.createSearchIndexes(), n.dropSearchIndex(), n.listSearchIndexes(), n.updateSearchIndex()}

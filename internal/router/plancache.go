@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -50,12 +49,9 @@ func (r *Router) validateMetadata() *command.Command {
 }
 
 func (r *Router) runValidateMetadata(ctx context.Context, op *command.Op) error {
-	names, err := r.shards.names(ctx)
+	names, err := r.servers(ctx)
 	if err != nil {
 		return err
-	}
-	if !slices.Contains(names, configShard) {
-		names = append(names, configShard)
 	}
 	answers, err := each(names, func(name string) (client.Answer, error) {
 		command, first := op.Body.First()

@@ -115,7 +115,8 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.analyzeShardKey())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)
-	reg.Register(node.SearchIndexCommands()...)
+	reg.Register(r.everywhere()...)
+	reg.Register(node.CommandsOfRouters(r.Log)...)
 }
 
 // declared gives commands the arguments that a server declares for those of the same name,

@@ -1,0 +1,23 @@
+package node
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// CommandsOfRouters returns the commands that routers have as well, and answer themselves: about
+// search indexes, profile and logApplicationMessage.
+func CommandsOfRouters(log *slog.Logger) []*command.Command {
+	n := &Node{Log: log}
+	profile := n.profile()
+	profile.Run = func(ctx context.Context, op *command.Op) error {
+		if level := op.Args.Int("profile"); level != 0 && level != -1 { // there is no place for entries
+			return mongoerr.New(mongoerr.BadValue, "Profiling is not supported on a router: the level must be 0 or -1, with which slowms, sampleRate and filter are set")
+		}
+		return n.runProfile(ctx, op)
+	}
+	return append(SearchIndexCommands(), profile, n.logApplicationMessage())
+}
