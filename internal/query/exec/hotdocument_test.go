@@ -33,6 +33,9 @@ func openLog(t opener, fs *storage.MemFS) (*house, *replay.Recorder) {
 // statement is one of an operation, as it is written.
 type statement struct {
 	bson.Doc // {q, u, multi, upsert, remove, keep}
+	// pause is called when an update has read a document and not looked at the indexes yet;
+	// nil for nothing.
+	pause func()
 }
 
 // do runs a statement.
@@ -47,7 +50,14 @@ func (s statement) do(ctx context.Context, t asker, h *house, w *Writer, c *cata
 	if err != nil {
 		t.Fatalf("%s: %v", s, err)
 	}
-	return w.Update(ctx, c, &Update{Query: q, Update: u, Multi: multi, Keep: keep, Upsert: s.Has("upsert")})
+	o := &Update{Query: q, Update: u, Multi: multi, Keep: keep, Upsert: s.Has("upsert")}
+	if s.pause != nil {
+		o.Check = func(bson.Doc, bson.Doc) error {
+			s.pause()
+			return nil
+		}
+	}
+	return w.Update(ctx, c, o)
 }
 
 // told is what a client is told.
@@ -200,7 +210,7 @@ func (s *hotScript) client(ctx context.Context, statements string, monitor bool)
 	defer w.Abort()
 	var told []string
 	for line := range strings.Lines(statements) {
-		out, err := statement{parseDoc(s.t, line)}.do(ctx, s.t, s.h, w, s.h.catalog.Lookup(hotNS))
+		out, err := statement{Doc: parseDoc(s.t, line)}.do(ctx, s.t, s.h, w, s.h.catalog.Lookup(hotNS))
 		if err != nil {
 			return err.Error()
 		}
@@ -263,18 +273,11 @@ func TestDeposedMixesNoStates(t *testing.T) {
 			}()
 			synctest.Wait()
 			goOn := make(chan struct{})
-			set, err := update.Parse(bson.Document(parseDoc(t, `{"$set": {"v": 2}}`)), &update.Options{})
-			if err != nil {
-				t.Fatal(err)
-			}
 			update := func() {
 				w := h.exec.NewWriter(storage.Buffered)
 				defer w.Abort()
-				q := asked{filter: `{"_id": 0}`}.query(t)
-				_, err := w.Update(ctx, h.catalog.Lookup(hotNS), &Update{Query: q, Update: set, Check: func(bson.Doc, bson.Doc) error {
-					<-goOn // it has read the document
-					return nil
-				}})
+				s := statement{parseDoc(t, `{"q": {"_id": 0}, "u": {"$set": {"v": 2}}}`), func() { <-goOn }}
+				_, err := s.do(ctx, t, h, w, h.catalog.Lookup(hotNS))
 				updated <- err
 			}
 			if !late {

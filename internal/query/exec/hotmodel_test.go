@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -32,8 +34,10 @@ type hotModel struct {
 		Waiting() int
 		Apply(int)
 		Drop(int)
-		Depose(int) error
+		StepDown()
+		StepUp(int) error
 	}
+	pause func() // within an update; nil for nothing
 
 	mu      sync.Mutex
 	history []sim.RegisterOp
@@ -46,7 +50,7 @@ type hotModel struct {
 func (m *hotModel) operate(ctx context.Context, s string) (*Written, error) {
 	w := m.h.exec.NewWriter(storage.Buffered)
 	defer w.Abort()
-	out, err := statement{parseDoc(m.t, s)}.do(ctx, m.t, m.h, w, m.h.catalog.Lookup(hotNS))
+	out, err := statement{parseDoc(m.t, s), m.pause}.do(ctx, m.t, m.h, w, m.h.catalog.Lookup(hotNS))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +171,9 @@ func (m *hotModel) disturb(rng *rand.Rand, ended <-chan struct{}) {
 		case n > 0 && rng.IntN(25) == 0:
 			m.log.Drop(rng.IntN(n + 1))
 		case n > 0 && rng.IntN(25) == 0:
-			if err := m.log.Depose(rng.IntN(n + 1)); err != nil {
+			m.log.StepDown()
+			time.Sleep(time.Duration(rng.IntN(300)) * time.Microsecond)
+			if err := m.log.StepUp(rng.IntN(n + 1)); err != nil {
 				m.t.Error(err)
 			}
 		default:
@@ -201,6 +207,14 @@ func TestHotDocumentsModel(t *testing.T) {
 				}
 			}
 			log.Hold()
+			if seed%4 > 0 {
+				var turns atomic.Uint64
+				m.pause = func() { // virtual time would not pass where DDL waits for the gate
+					for range (turns.Add(7) + seed) % 40 {
+						runtime.Gosched()
+					}
+				}
+			}
 			var clients sync.WaitGroup
 			for c := range hotClients {
 				clients.Go(func() {
@@ -346,7 +360,7 @@ func hotCounting(t opener, hands bool, clients, each int) time.Duration {
 	begun := time.Now()
 	for i := range clients {
 		counting.Go(func() {
-			s := statement{hotIncrement}
+			s := statement{Doc: hotIncrement}
 			for range each {
 				w := h.exec.NewWriter(storage.Buffered)
 				if _, errs[i] = s.do(ctx, panicker{}, h, w, coll); errs[i] == nil {
