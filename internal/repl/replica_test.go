@@ -464,3 +464,61 @@ func (m *Replica) rounds(t *testing.T) {
 		}
 	}
 }
+
+// A primary whose disk hangs loses its place to another one, which takes writes, and finds
+// that out when the disk goes on: what it was asked to write meanwhile was not acknowledged,
+// and it has what the others have (rule 10).
+func TestHungDisk(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	b, c := ms.start("b:1", storage.NewMemFS(), false), ms.start("c:1", storage.NewMemFS(), false)
+	primaryOf(t, a)
+	join(t, a, b)
+	join(t, a, c)
+	if _, err := a.write(1, "one"); err != nil {
+		t.Fatal(err)
+	}
+	resume := make(chan struct{})
+	a.fs.SetFault(func(op, _ string) error {
+		if op == "sync" {
+			<-resume
+		}
+		return nil
+	})
+	written := make(chan error, 1)
+	go func() {
+		_, err := a.write(2, "hung")
+		written <- err
+	}()
+	p := primaryOf(t, b, c)
+	until(t, "a write on the next primary", func() bool {
+		_, err := p.write(3, "three")
+		return err == nil
+	})
+	select {
+	case err := <-written:
+		t.Errorf("while the disk hangs a write ends with %v", err)
+	default:
+	}
+	a.fs.SetFault(nil)
+	close(resume)
+	// The others may have had its append before they elected: then the outcome is unknown.
+	if err := <-written; !errors.Is(err, ErrSteppedDown) && !errors.Is(err, ErrNotPrimary) && !errors.Is(err, ErrDropped) {
+		t.Errorf("the write on the member that hung ends with %v", err)
+	}
+	at, err := p.write(4, "four")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.WaitConcern(t.Context(), at, Concern{N: 3}); err != nil {
+		t.Error(err)
+	}
+	for key := 1; key <= 4; key++ {
+		if got, want := a.read(key), p.read(key); got != want || key != 2 && got == "" {
+			t.Errorf("%d is %q there and %q here", key, got, want)
+		}
+	}
+	for _, m := range []*machine{a, b, c} {
+		m.stop()
+	}
+}

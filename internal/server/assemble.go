@@ -147,11 +147,15 @@ func background(name string, run func(context.Context)) Component {
 
 // openEngine opens the store in a directory.
 func (s *Server) openEngine(dir string) (*storage.Engine, error) {
+	return storage.Open(s.engineOptions(dir))
+}
+
+func (s *Server) engineOptions(dir string) storage.Options {
 	o := s.Options.Storage
-	return storage.Open(storage.Options{
+	return storage.Options{
 		Dir: dir, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
 		OnFatal: s.engineFailed,
-	})
+	}
 }
 
 // emptySpill creates an empty spill directory, and removes the copies of backup cursors that

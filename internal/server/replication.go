@@ -96,8 +96,9 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	r := s.Options.Replication
 	network := repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")}
 	s.peerNetwork(&network)
+	disk := diskWatch{server: s}
 	d.member, err = repl.OpenMember(repl.MemberOptions{
-		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: s.openEngine, Catalog: o,
+		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: disk.open, Catalog: o,
 		Network: network,
 		Window:  repl.Window{Bytes: uint64(r.OplogSizeMB) << 20, Retention: r.OplogRetention(), Soft: r.OplogMinimumSoft},
 		Quiesce: func() func() { return d.quiesce() }, Log: s.log.Logger("REPL").With("ctx", "replication"), Fatal: s.memberFailed,
@@ -105,6 +106,7 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	if err != nil {
 		return err
 	}
+	disk.member.Store(d.member)
 	if s.Options.Cosmos.Enabled {
 		d.member.Retain(cosmos.MaxRetention) // until the endpoint has read what it needs
 	}
@@ -131,7 +133,7 @@ func (s *Server) advertised() string {
 	return net.JoinHostPort(hosts[i], port)
 }
 
-// memberFailed exits the process: a committed entry cannot be applied here.
+// memberFailed exits the process: a committed entry cannot be applied here, or the disk hangs.
 func (s *Server) memberFailed(err error) {
 	s.control.Log(s.life, LevelFatal, "The member of the replica set cannot continue", "id", logMemberFailed, "error", err)
 	s.exitNow(config.ExitAbrupt)

@@ -99,6 +99,8 @@ type Server struct {
 	ask      sync.Once
 	ready    chan struct{}
 	port     int
+	// listeners are those for clients.
+	listeners []net.Listener
 	// certificates are those for TLS; nil for none.
 	certificates *certificate.Store
 	peers        *handoff // takes connections of other members; nil on a standalone
@@ -158,7 +160,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.port = port
+	s.port, s.listeners = port, listeners
 	admin, err := s.startAdmin(ctx, s.Options.Admin)
 	if err != nil {
 		closeAll(listeners)
@@ -218,6 +220,14 @@ func (s *Server) serve(ctx context.Context, listeners []net.Listener) {
 	s.stopping.Store(true)
 	s.network.Info("Shutdown: going to close listening sockets", "id", logCloseListeners)
 	closeAll(listeners)
+}
+
+// disconnect breaks all connections, whatever they do, and lets no new ones in: for a process
+// that cannot stop any more, and possibly not even end.
+func (s *Server) disconnect() {
+	s.stopping.Store(true)
+	closeAll(s.listeners)
+	s.each(func(l *link) { _ = l.Conn.Close() })
 }
 
 // yield lets another member take over before any client is disconnected: new clients

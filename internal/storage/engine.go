@@ -57,7 +57,8 @@ type Options struct {
 	// OnFatal is called with an error after which the engine cannot continue. It should
 	// end the process; where it returns, the engine panics.
 	OnFatal func(error)
-	// OnStall is told when one disk operation has taken so long already.
+	// OnStall is told when one disk operation has taken so long already; of a sync of the
+	// journal again and again, until it has ended.
 	OnStall func(path string, took time.Duration)
 	// OnCorruption is told of damaged bytes found in the background.
 	OnCorruption func(error)

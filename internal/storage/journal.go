@@ -204,27 +204,45 @@ func (j *journal) wait(ctx context.Context) error {
 	}
 }
 
-// stallWatch reports a sync that takes too long.
+// stallWatch reports a sync that takes too long, again and again until it has ended.
 type stallWatch struct {
 	after  time.Duration
 	report func(path string, took time.Duration)
 	timer  *time.Timer
-	path   atomic.Pointer[string]
+	now    atomic.Pointer[stalledSync] // nil while nothing is synced
+}
+
+// stalledSync is a sync that has not ended. How long it takes is counted in looks: a process
+// that was stopped for a while has not waited for its disk.
+type stalledSync struct {
+	path  string
+	looks atomic.Int64
 }
 
 func (w *stallWatch) begin(path string) {
 	if w.report == nil || w.after <= 0 {
 		return
 	}
-	w.path.Store(&path)
+	w.now.Store(&stalledSync{path: path})
 	if w.timer == nil {
-		w.timer = time.AfterFunc(w.after, func() { w.report(*w.path.Load(), w.after) })
+		w.timer = time.AfterFunc(w.after, w.look)
 		return
 	}
 	w.timer.Reset(w.after)
 }
 
+// look is called by the timer, possibly for a sync that has ended.
+func (w *stallWatch) look() {
+	s := w.now.Load()
+	if s == nil {
+		return
+	}
+	w.report(s.path, time.Duration(s.looks.Add(1))*w.after)
+	w.timer.Reset(w.after)
+}
+
 func (w *stallWatch) end() {
+	w.now.Store(nil)
 	if w.timer != nil {
 		w.timer.Stop()
 	}
