@@ -59,6 +59,10 @@ sim: ## members of a replica set in virtual time, their disks, network and clock
 test-cluster: build ## a cluster whose parts are killed at every step of a move, of DDL and of commits
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run 'TestKill|TestTransfers' -cluster.long
 
+.PHONY: test-backup
+test-backup: build ## 200 restores of a set under load to times chosen at random
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 60m ./e2e/backup -run TestAt -backup.restores 200
+
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

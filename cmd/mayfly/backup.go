@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/backup"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -17,9 +18,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-const backupUsage = `Usage: mayfly backup --uri mongodb://HOST/ --to DIR [options]
+const backupUsage = `Usage: mayfly backup --uri mongodb://HOST/ --to DIR [--follow] [options]
        mayfly backup list --from DIR
        mayfly backup verify --from DIR [--restore]
+       mayfly backup prune --from DIR --keep N
 
 Adds a backup of a running server, or of a replica set, to the repository DIR, which is
 created if it is empty or missing. Of a set, a secondary is read if there is one. What the
@@ -28,11 +30,17 @@ was. The user needs the role backup.
 
   --uri URI                 the server, or members of the set
   --to, --from DIR          the repository
-  --rate N[K|M|G]           read at most so many bytes a second
+  --rate N[K|M|G]           read files at not more than so many bytes a second
+  --follow                  stay: take a backup each --every, and keep the log of the set, by
+                            which mayfly restore --at restores to any time
+  --every DURATION          24h
+  --logEvery DURATION       how often the log is stored, 10s: what was written since would be
+                            lost with the set
   --encryptionKeyFile FILE  the key of an encrypted repository: 32 bytes in base64
 
 list lists the backups. verify reads all that the repository has; with --restore, it also
-restores the newest backup to a temporary directory in --tmp and verifies that.
+restores the newest backup to a temporary directory in --tmp and verifies that. prune removes
+all but the newest N backups of each set or standalone, and the log before them.
 
 Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 interrupted;
 100 it could not be done.
@@ -41,7 +49,9 @@ Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 inter
 // backupOptions are the options of mayfly backup and mayfly restore.
 type backupOptions struct {
 	from, to, uri, rate, key, tmp string
-	restores                      bool
+	restores, follow              bool
+	every, logEvery               time.Duration
+	keep                          int
 }
 
 // repository opens the repository.
@@ -71,15 +81,25 @@ func takeBackup(args []string) int {
 		f.StringVar(&o.from, "from", "", "")
 		f.StringVar(&o.tmp, "tmp", os.TempDir(), "")
 		f.BoolVar(&o.restores, "restore", false, "")
+	case len(args) > 0 && args[0] == "prune":
+		args, run = args[1:], o.prune
+		f.StringVar(&o.from, "from", "", "")
+		f.IntVar(&o.keep, "keep", 0, "")
 	default:
 		f.StringVar(&o.uri, "uri", "", "")
 		f.StringVar(&o.to, "to", "", "")
 		f.StringVar(&o.rate, "rate", "", "")
+		f.BoolVar(&o.follow, "follow", false, "")
+		f.DurationVar(&o.every, "every", 24*time.Hour, "")
+		f.DurationVar(&o.logEvery, "logEvery", 10*time.Second, "")
 		if code, ok := parse(f, backupUsage, args); !ok {
 			return code
 		}
 		if o.uri == "" || o.to == "" {
 			return misused(f, backupUsage, "--uri and --to are both needed")
+		}
+		if o.every <= 0 || o.logEvery <= 0 {
+			return misused(f, backupUsage, "--every and --logEvery are above 0")
 		}
 		return o.run(name, run)
 	}
@@ -88,6 +108,9 @@ func takeBackup(args []string) int {
 	}
 	if o.from == "" {
 		return misused(f, backupUsage, "--from is missing")
+	}
+	if f.Lookup("keep") != nil && o.keep < 1 {
+		return misused(f, backupUsage, "--keep is at least 1")
 	}
 	return o.run(name, run)
 }
@@ -124,13 +147,24 @@ func (o *backupOptions) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	t, err := r.Take(ctx, backup.TakeOptions{URI: uri, Rate: rate, Progress: backup.Progress(progressTo(os.Stderr))})
-	if err != nil {
-		return err
+	options := backup.TakeOptions{URI: uri, Rate: rate, Progress: backup.Progress(progressTo(os.Stderr))}
+	if o.follow {
+		return r.Follow(ctx, backup.FollowOptions{
+			TakeOptions: options, Every: o.every, LogEvery: o.logEvery,
+			Taken: tellTaken, Note: func(err error) { fmt.Fprintf(os.Stderr, "mayfly backup: %v\n", err) },
+		})
 	}
+	t, err := r.Take(ctx, options)
+	if err == nil {
+		tellTaken(t)
+	}
+	return err
+}
+
+// tellTaken prints what a backup is.
+func tellTaken(t *backup.Taken) {
 	fmt.Printf("%s: %s at %s, %d files of %d bytes; %d bytes were read, and the repository has grown by %d.\n",
 		t.Name(), t.Server, t.Time.Said(), len(t.Files), t.Bytes, t.Read, t.Grown)
-	return nil
 }
 
 // parseRate reads a number of bytes, with K, M or G for powers of 1024; "" is 0.
@@ -164,6 +198,22 @@ func (o *backupOptions) list(context.Context) error {
 		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, of, len(m.Files))
 	}
 	return err
+}
+
+func (o *backupOptions) prune(context.Context) error {
+	r, err := o.repository(o.from, false)
+	if err != nil {
+		return err
+	}
+	p, err := r.Prune(o.keep)
+	if err != nil {
+		return err
+	}
+	for _, m := range p.Backups {
+		fmt.Printf("removed %s\n", m.Name())
+	}
+	fmt.Printf("%d backups and %d other objects were removed: %d bytes.\n", len(p.Backups), p.Objects, p.Bytes)
+	return nil
 }
 
 func (o *backupOptions) verify(ctx context.Context) error {

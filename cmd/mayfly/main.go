@@ -25,7 +25,7 @@ var subcommands = []subcommand{
 	{"serve", "run a server", serve},
 	{"router", "run a router of a cluster", router},
 	{"verify", "check a data directory without changing it", verify},
-	{"backup", "add a backup of a running server to a repository; list and verify them", takeBackup},
+	{"backup", "add a backup of a running server to a repository; list, verify and prune them", takeBackup},
 	{"restore", "make a data directory of a backup, as it was at any time", restore},
 	{"repair", "recover what can be read of a data directory into a new one", repair},
 	{"demo", "run a server, a replica set or a cluster with sample data that expires", demo},

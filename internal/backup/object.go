@@ -64,7 +64,7 @@ func (r *Repository) path(name string) string { return filepath.Join(r.dir, file
 // returns the name, and how many bytes the repository has grown by: 0 if the object was there.
 // The object gets its name last (invariant whole-object).
 func (r *Repository) put(name func(sum string) string, fill func(w io.Writer) error) (stored string, grown int64, err error) {
-	if err := r.sweepTemp(); err != nil {
+	if err := r.sweep(); err != nil {
 		return "", 0, err
 	}
 	temp := r.path(path.Join(tempDirectory, rand.Text()))
@@ -247,9 +247,6 @@ func (r *Repository) setAside(name string) error {
 
 // sweepTemp removes what writers that died have left.
 func (r *Repository) sweepTemp() error {
-	if r.swept {
-		return nil
-	}
 	dir := r.path(tempDirectory)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -263,7 +260,6 @@ func (r *Repository) sweepTemp() error {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // the next one tries again
 		}
 	}
-	r.swept = true
 	return nil
 }
 

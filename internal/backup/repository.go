@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 )
 
 const (
@@ -19,12 +20,13 @@ const (
 	sealedBy         = "AES-256-GCM"
 )
 
-// Repository is where backups are: a directory. One goroutine uses it, but for put and has.
+// Repository is where backups are: a directory. Safe for use by many goroutines.
 type Repository struct {
-	dir   string
-	id    string
-	key   Key // nil: not encrypted
-	swept bool
+	dir string
+	id  string
+	key Key // nil: not encrypted
+	// sweep removes, once, what writers that died have left.
+	sweep func() error
 }
 
 // repositoryInfo is the content of repositoryFile.
@@ -43,6 +45,7 @@ func Open(dir string, key Key, create bool) (*Repository, error) {
 		return nil, fmt.Errorf("%s: only directories are supported as repositories", dir)
 	}
 	r := &Repository{dir: dir, key: key}
+	r.sweep = sync.OnceValue(r.sweepTemp)
 	b, err := os.ReadFile(r.path(repositoryFile))
 	if errors.Is(err, fs.ErrNotExist) && create {
 		return r, r.create()

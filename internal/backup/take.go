@@ -2,11 +2,11 @@ package backup
 
 import (
 	"context"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"path"
+	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -21,6 +21,8 @@ type TakeOptions struct {
 	URI      *client.URI
 	Rate     int64 // bytes a second that are read at most; 0: no bound
 	Progress Progress
+	// Began is called when it is known of which position the backup is; nil for nothing.
+	Began func(*Manifest)
 }
 
 // Taken is what Take has done.
@@ -62,6 +64,9 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 	if err := m.describe(remote.head); err != nil {
 		return nil, err
 	}
+	if o.Began != nil {
+		o.Began(m)
+	}
 	t := &taking{r: r, o: o, remote: remote, unfinished: u, taken: &Taken{Manifest: m}, pace: time.Now()}
 	if err := t.files(ctx); err != nil {
 		return nil, err
@@ -86,8 +91,7 @@ func (m *Manifest) describe(head bson.Doc) error {
 	if id.Type != bson.TypeObjectID || end.Type != bson.TypeDocument {
 		return errors.New("the server does not say of which set the backup is")
 	}
-	b := id.ObjectID()
-	m.Set, m.SetID = set.Str(), hex.EncodeToString(b[:])
+	m.Set, m.SetID = strings.Clone(set.Str()), hexOf(id)
 	m.Index, m.Term = uint64(bson.ClampToInt64(head.Lookup("index"))), uint64(bson.ClampToInt64(end.Doc().Lookup("t")))
 	return nil
 }

@@ -21,7 +21,7 @@ type Verified struct {
 
 // Verify reads every object, and checks that the log has no gaps.
 func (r *Repository) Verify(ctx context.Context, progress Progress) (*Verified, error) {
-	unlock, err := r.lock(true)
+	unlock, err := r.lock(false)
 	if err != nil {
 		return nil, err
 	}
