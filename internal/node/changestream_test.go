@@ -463,3 +463,43 @@ func TestStreamLimit(t *testing.T) {
 		t.Errorf("with a smaller bound: %+v", member.StreamStats())
 	}
 }
+
+// Where the stage may not be, and what may not be behind it, is refused with mongod's codes.
+func TestChangeStreamPlaces(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.must("a", "d", `{"insert":"c","documents":[{"_id":1}]}`)
+	for _, c := range []struct {
+		pipeline string
+		code     int32
+	}{
+		{`{"$match":{}},{"$changeStream":{}}`, 40602},
+		{`{"$facet":{"a":[{"$changeStream":{}}]}}`, 40600},
+		{`{"$lookup":{"from":"c","pipeline":[{"$changeStream":{}}],"as":"x"}}`, 51047},
+		{`{"$unionWith":{"coll":"c","pipeline":[{"$changeStream":{}}]}}`, 31441},
+		{`{"$changeStream":{}},{"$sort":{"_id":1}}`, 20},
+		{`{"$changeStream":{}},{"$out":"d"}`, 20},
+		{`{"$changeStream":{}},{"$lookup":{"from":"c","localField":"a","foreignField":"a","as":"x"}}`, 20},
+		{`{"$changeStreamSplitLargeEvent":{}}`, 20},
+		{`{"$changeStream":{"allChangesForCluster":true}}`, 72},
+		{`{"$changeStream":{"fullDocument":"x"}}`, 2},
+	} {
+		r := s.run("a", "d", `{"aggregate":"c","pipeline":[`+c.pipeline+`],"cursor":{}}`)
+		if code := r.Lookup("code"); code.Type != bson.TypeInt32 || code.Int32() != c.code {
+			t.Errorf("%s: %s, not %d", c.pipeline, r, c.code)
+		}
+	}
+	if r := s.run("a", "d", `{"create":"v","viewOn":"c","pipeline":[{"$changeStream":{}}]}`); r.Lookup("code").Type != bson.TypeInt32 || r.Lookup("code").Int32() != 167 {
+		t.Errorf("a view: %s", r)
+	}
+	for _, level := range []string{"local", "linearizable", "available", "snapshot"} {
+		r := s.run("a", "d", `{"aggregate":"c","pipeline":[{"$changeStream":{}}],"cursor":{},"readConcern":{"level":"`+level+`"}}`)
+		if code := r.Lookup("code"); code.Type != bson.TypeInt32 || code.Int32() != 72 {
+			t.Errorf("read concern %s: %s", level, r)
+		}
+	}
+	if n := s.members["a"].member.StreamStats().Open; n != 0 {
+		t.Errorf("%d streams are open", n)
+	}
+}

@@ -36,7 +36,7 @@ var places = map[string]place{
 	"$searchBeta":                  {first: true, noFacet: true},
 	"$searchMeta":                  {first: true, noFacet: true},
 	"$vectorSearch":                {first: true, noFacet: true, noLookup: true},
-	"$changeStream":                {first: true, noFacet: true},
+	"$changeStream":                {first: true, noFacet: true, noLookup: true, noUnion: true},
 	"$changeStreamSplitLargeEvent": {last: true, noFacet: true, noLookup: true, noUnion: true},
 }
 
