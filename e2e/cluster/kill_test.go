@@ -10,6 +10,7 @@ import (
 
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
+	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
@@ -114,30 +115,40 @@ func TestKillInMove(t *testing.T) {
 	const documents = 300
 	text := strings.Repeat("text ", 4000) // a chunk is so large that it is stored as a table
 	c := breakable(t)
-	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.c"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
-	coll := c.routers[0].Client().Database("app").Collection("c")
-	var docs []any
-	for i := range documents {
-		docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}, {Key: "text", Value: text}})
-	}
-	if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
-		t.Fatal(err)
-	}
-	all := incrementAll(documents)
-	written := 0
-	for i, step := range moveSteps {
-		for j, victim := range []string{"donor", "recipient", "config primary", "router"} {
-			if !*long && j != i%4 {
-				continue
+	for _, expires := range []bool{false, true} { // it lies by its shard key, or in slots
+		name := map[bool]string{false: "c", true: "s"}[expires]
+		ns := "app." + name
+		coll := c.routers[0].Client().Database("app").Collection(name)
+		c.admin(t, bson.D{{Key: "shardCollection", Value: ns}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
+		if expires {
+			index := mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)}
+			if _, err := coll.Indexes().CreateOne(t.Context(), index); err != nil {
+				t.Fatal(err)
 			}
-			t.Run(fmt.Sprintf("%s %d, the %s dies", step.request, step.behind, victim), func(t *testing.T) {
-				c.killAt(t, "app.c", step, victim)
-				written++
-				if result, err := coll.BulkWrite(t.Context(), all); err != nil || result.ModifiedCount != documents {
-					t.Errorf("%+v %v", result, err)
+		}
+		var docs []any
+		for i := range documents {
+			docs = append(docs, bson.D{{Key: "_id", Value: i}, {Key: "n", Value: 0}, {Key: "at", Value: time.Now().Add(time.Duration(i) * time.Hour).Add(time.Hour)}, {Key: "text", Value: text}})
+		}
+		if _, err := coll.InsertMany(t.Context(), docs, unordered); err != nil {
+			t.Fatal(err)
+		}
+		all := incrementAll(documents)
+		written := 0
+		for i, step := range moveSteps {
+			for j, victim := range []string{"donor", "recipient", "config primary", "router"} {
+				if !*long && j != i%4 {
+					continue
 				}
-				c.whole(t, coll, documents, written)
-			})
+				t.Run(fmt.Sprintf("%s, %s %d, the %s dies", ns, step.request, step.behind, victim), func(t *testing.T) {
+					c.killAt(t, ns, step, victim)
+					written++
+					if result, err := coll.BulkWrite(t.Context(), all); err != nil || result.ModifiedCount != documents {
+						t.Errorf("%+v %v", result, err)
+					}
+					c.whole(t, coll, documents, written)
+				})
+			}
 		}
 	}
 }

@@ -23,7 +23,8 @@ import (
 // The descriptor of a time-series collection has v 4. Where the collection lies by a shard
 // key, v is 6, and there is hashed: {key: the pattern}; v is 7 where the records are the
 // entries of an index on that key, whose ident is then the collection's. During a relayout v is 5, and
-// windows has relayout: "windows" or "id", where documents go (layout.Relay).
+// windows has relayout: "windows" or "id", where documents go (layout.Relay). Where it lies by
+// slots, v is 8, during a relayout, too, and windows has key: the pattern of the shard key.
 //
 // v is increased by askedVersion if there is an index {_ts: 1} with
 // expireAfterSeconds; such an index expires by last writes only if its settings say so.
@@ -49,6 +50,8 @@ const (
 	hashedVersion = 6
 	// placeVersion keeps out builds that expect entries of each index on a shard key.
 	placeVersion = 7
+	// slotsVersion keeps out builds that expect windows at the beginning of record keys.
+	slotsVersion = 8
 	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
 	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
@@ -125,6 +128,8 @@ func (c *Collection) shapeVersion() int32 {
 		return placeVersion
 	case c.sections == nil:
 		return hashedVersion
+	case c.stored().Has("key"):
+		return slotsVersion
 	case c.relay != nil:
 		return relayVersion
 	case !c.stored().Lookup("spec").IsMissing():
@@ -149,7 +154,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > placeVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > slotsVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -183,10 +188,11 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if series := c.Settings.Timeseries != nil && c.Open != 0; (v.Int32() == seriesVersion) != series && !single {
 		return nil, bad("version for time series")
 	}
-	if v.Int32() >= hashedVersion && !c.decodeHashed(d.Lookup("hashed")) {
+	hashed := v.Int32() == hashedVersion || v.Int32() == placeVersion
+	if hashed && !c.decodeHashed(d.Lookup("hashed")) {
 		return nil, bad("hashed layout")
 	}
-	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && v.Int32() < hashedVersion && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !hashed && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
 		return nil, bad("windows")
 	}
 	if err := c.decodeSharding(d.Lookup("sharding"), sharded); err != nil {
@@ -220,10 +226,10 @@ func loadAsked(spec bson.Doc) (*schema.Index, error) {
 
 // decodeWindows reads the windows of a descriptor of a version.
 func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader) bool {
-	if v.Type != bson.TypeDocument || version != relayVersion && v.Doc().Has("spec") != (version == predicateVersion) {
+	if v.Type != bson.TypeDocument || version < relayVersion && v.Doc().Has("spec") != (version == predicateVersion) || v.Doc().Has("key") != (version == slotsVersion) {
 		return false
 	}
-	w := layout.LoadWindow(v.Doc(), load)
+	w := layout.LoadWindowed(v.Doc(), load)
 	if w == nil {
 		return false
 	}
@@ -232,7 +238,7 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 		return false
 	}
 	c.setLayout(l)
-	return (c.relay != nil) == (version == relayVersion)
+	return version == slotsVersion || (c.relay != nil) == (version == relayVersion)
 }
 
 // decodeHashed reads the layout by a shard key.

@@ -337,6 +337,22 @@ func (c *Collection) eachWindowIn(r storage.Reader, span layout.Span, f func(win
 	return true, it.Err()
 }
 
+// iters calls f with an iterator over each range of the records in a span, in order, until
+// it returns false.
+func (c *Collection) iters(r storage.Reader, span layout.Span, f func(*storage.Iter) (more bool, err error)) error {
+	for _, part := range c.sections.Ranges(span) {
+		it, err := r.NewIter(c.Ident, part.From, part.To)
+		if err != nil {
+			return err
+		}
+		more, err := f(it)
+		if err = errors.Join(err, it.Close()); err != nil || !more {
+			return err
+		}
+	}
+	return nil
+}
+
 // reassignStale reassigns the documents of stale windows that are not due; left says
 // that time was up before the last.
 func (x *dropper) reassignStale(ctx context.Context) (left bool, err error) {
@@ -365,36 +381,36 @@ func (x *dropper) reassignStale(ctx context.Context) (left bool, err error) {
 func (x *dropper) emptyWindow(ctx context.Context, n uint64) (left bool, err error) {
 	s := x.c.engine.NewSnapshot()
 	defer s.Close()
-	it, err := s.NewIter(x.coll.Ident, layout.AppendSection(nil, n), layout.AppendSection(nil, n+1))
-	if err != nil {
-		return false, err
-	}
-	defer it.Close()
 	var group []RecordKey
-	for ok := it.First(); ok || len(group) > 0; ok = it.Next() {
-		if ok {
+	move := func() (more bool, err error) {
+		if left = x.late(); left {
+			return false, nil
+		}
+		err = x.reassignGroup(ctx, group)
+		group = group[:0]
+		return err == nil, err
+	}
+	err = x.coll.iters(s, layout.Span{From: n, To: n + 1}, func(it *storage.Iter) (more bool, err error) {
+		for ok := it.First(); ok; ok = it.Next() {
 			v, err := it.Value()
 			if err != nil {
 				return false, err
 			}
-			if !x.watch.due.Below(x.coll.sections.Of(v)) {
-				group = append(group, bytes.Clone(it.Key()))
-			}
-			if len(group) < reassignDocs {
+			if x.watch.due.Below(x.coll.sections.Of(v)) {
 				continue
 			}
+			if group = append(group, bytes.Clone(it.Key())); len(group) == reassignDocs {
+				if more, err := move(); !more {
+					return false, err
+				}
+			}
 		}
-		if x.late() {
-			return true, nil
-		}
-		if err := x.reassignGroup(ctx, group); err != nil {
-			return false, err
-		}
-		if group = group[:0]; !ok {
-			break
-		}
+		return true, it.Err()
+	})
+	if err == nil && !left && len(group) > 0 {
+		_, err = move()
 	}
-	return false, it.Err()
+	return left, err
 }
 
 // reassignGroup moves, of some documents, those that are not due to their
@@ -411,8 +427,12 @@ func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 			if x.watch.due.Below(x.coll.sections.Of(doc)) {
 				return nil
 			}
+			now := u.inLatest(x.coll)
+			if now.sharding.Moves() {
+				return nil // nor is anything dropped
+			}
 			reassigned++
-			return u.reassignWindow(u.inLatest(x.coll), k, doc)
+			return u.reassignWindow(now, k, doc)
 		})
 		return err
 	})
@@ -545,11 +565,15 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	u := e.u
 	defer u.Abort()
 	spans := coll.sections.Spans(LowWater{}, upTo)
+	var ranges []layout.KeyRange
 	for _, span := range spans {
-		if err := u.DeleteRange(coll.Ident, layout.AppendSection(nil, span.From), layout.AppendSection(nil, span.To)); err != nil {
+		ranges = append(ranges, coll.sections.Ranges(span)...)
+		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.From), windowKey(nil, coll.Ident, span.To)); err != nil {
 			return err
 		}
-		if err := u.DeleteRange(storage.IdentWindows, windowKey(nil, coll.Ident, span.From), windowKey(nil, coll.Ident, span.To)); err != nil {
+	}
+	for _, r := range ranges {
+		if err := u.DeleteRange(coll.Ident, r.From, r.To); err != nil {
 			return err
 		}
 	}
@@ -572,7 +596,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	if list != nil {
 		e.recordExpired(coll, list, rule)
 	} else {
-		e.recordRange(coll, spans, sum, rule)
+		e.recordKeys(coll, ranges, sum, rule)
 	}
 	return c.commit(ctx, e, storage.Buffered)
 }

@@ -92,21 +92,18 @@ func (l *idList) add(doc bson.Doc) error {
 
 // addSpan adds the documents of some sections, as they are in r.
 func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span) error {
-	it, err := r.NewIter(c.Ident, layout.AppendSection(nil, span.From), layout.AppendSection(nil, span.To))
-	if err != nil {
-		return err
-	}
-	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
-		v, err := it.Value()
-		if err != nil {
-			return err
+	return c.iters(r, span, func(it *storage.Iter) (more bool, err error) {
+		for ok := it.First(); ok; ok = it.Next() {
+			v, err := it.Value()
+			if err == nil {
+				err = l.add(v)
+			}
+			if err != nil {
+				return false, err
+			}
 		}
-		if err := l.add(v); err != nil {
-			return err
-		}
-	}
-	return it.Err()
+		return true, it.Err()
+	})
 }
 
 // leave removes _ids from the list.

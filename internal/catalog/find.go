@@ -1,7 +1,7 @@
 package catalog
 
 import (
-	"encoding/binary"
+	"bytes"
 	"errors"
 	"io"
 
@@ -63,34 +63,44 @@ func (c *Collection) find(r storage.Reader, record RecordKey) (bson.Doc, io.Clos
 // findByEntry finds a document whose section is in the entry of its _id: where it
 // was last seen or, where it no longer is there, where the entry says.
 func (c *Collection) findByEntry(dst RecordKey, r storage.Reader, id bson.Value) (record RecordKey, doc bson.Doc, closer io.Closer, err error) {
-	n := len(dst)
-	record = layout.AppendSection(dst, 0)
-	record = c.appendID(record, id)
-	hash := hintHash(c.Ident, record[n+layout.SectionBytes:])
-	last, hinted := c.live.hints.get(hash)
-	if hinted && !c.live.lowWater.Load().Below(last) {
-		binary.BigEndian.PutUint64(record[n:], last)
-		doc, closer, err = c.find(r, record[n:])
-		if err != nil || doc != nil {
-			return record, doc, closer, err
+	var room [64]byte
+	name, n := c.appendID(room[:0], id), len(dst)
+	hash := hintHash(c.Ident, name)
+	window, hinted := c.live.hints.get(hash)
+	if hinted && !c.live.lowWater.Load().Below(window) {
+		if record, hinted = c.seenIn(dst, window, id, name); hinted {
+			doc, closer, err = c.find(r, record[n:])
+			if err != nil || doc != nil {
+				return record, doc, closer, err
+			}
 		}
 	}
-	for tried := false; ; {
-		window, found, err := c.sectionOf(r, record[n+layout.SectionBytes:])
-		if err != nil || !found || tried && window == last {
+	var last []byte
+	for {
+		record, found, err := c.entryOf(dst[:n], r, name)
+		if err != nil || !found || last != nil && bytes.Equal(record[n:], last) {
 			return record, nil, nil, err
 		}
-		binary.BigEndian.PutUint64(record[n:], window)
 		doc, closer, err = c.find(r, record[n:])
 		if doc != nil {
-			c.live.hints.put(hash, window)
+			c.live.hints.put(hash, record[n:].Section())
 		}
 		if err != nil || doc != nil {
 			return record, doc, closer, err
 		}
 		// Where r reads the latest state, it may have moved between the two lookups.
-		last, tried = window, true
+		last = append(last[:0], record[n:]...)
 	}
+}
+
+// seenIn appends the record key of a document that was last seen in a window; ok is false if
+// that does not tell it. The descriptor may be of before the collection had windows.
+func (c *Collection) seenIn(dst RecordKey, window uint64, id bson.Value, name []byte) (record RecordKey, ok bool) {
+	sections := c.live.current.Load().sections
+	if sections == nil {
+		return dst, false
+	}
+	return sections.Seen(dst, window, id, name)
 }
 
 // findByPrefix finds a document whose record key follows from its _id or, where it does
@@ -120,9 +130,14 @@ func (c *Collection) findByPrefix(dst RecordKey, r storage.Reader, id bson.Value
 // says: where the newest state is read, it may have moved between the two lookups.
 const findTries = 4
 
-// entryOf appends the record key in the entry of a key string of _id.
+// entryOf appends the record key in the entry of a key string of _id; the entry may be dead.
 func (c *Collection) entryOf(dst RecordKey, r storage.Reader, id []byte) (record RecordKey, found bool, err error) {
-	v, closer, err := r.Get(c.indexes[0].Ident, id)
+	in, relaid := c.indexes[0].Ident, c.live.relaid.Load()
+	two := relaid != nil && !relaid.over
+	if two {
+		in = relaid.ids // the descriptor may be older
+	}
+	v, closer, err := r.Get(in, id)
 	if errors.Is(err, storage.ErrNotFound) {
 		return dst, false, nil
 	}
@@ -130,22 +145,9 @@ func (c *Collection) entryOf(dst RecordKey, r storage.Reader, id []byte) (record
 		return dst, false, err
 	}
 	defer closer.Close()
-	return append(append(dst, v[:c.layout.Prefix(v)]...), id...), true, nil
-}
-
-// sectionOf looks up a key string of _id; the entry may be dead.
-func (c *Collection) sectionOf(r storage.Reader, id []byte) (window uint64, found bool, err error) {
-	in := c.indexes[0].Ident
-	if relaid := c.live.relaid.Load(); relaid != nil && !relaid.over {
-		in = relaid.ids // the descriptor may be older
+	prefix, _ := layout.SplitInRelay(v)
+	if !two {
+		prefix = v[:c.layout.Prefix(v)]
 	}
-	v, closer, err := r.Get(in, id)
-	if errors.Is(err, storage.ErrNotFound) {
-		return 0, false, nil
-	}
-	if err != nil {
-		return 0, false, err
-	}
-	defer closer.Close()
-	return RecordKey(v).Section(), true, nil
+	return append(append(dst, prefix...), id...), true, nil
 }

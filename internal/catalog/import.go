@@ -29,14 +29,14 @@ type importedEntry struct {
 
 // Import adds documents that come from another shard, as Insert does one after the other,
 // and returns those whose _id is taken, which it has not added: taken by a document that is
-// here, or by an earlier one of docs. Of a collection that lies by its shard key it looks for
+// here, or by an earlier one of docs. Of one that does not lie by _id it looks for
 // all _ids in one walk over their index, and writes records and entries in the order of
 // their keyspaces. Errors: those of Insert, but for 11000; after one, the unit must be aborted.
 func (u *Unit) Import(ctx context.Context, c *Collection, docs []bson.Doc) (taken []bson.Doc, err error) {
 	if c, err = u.enter(ctx, c); err != nil || len(docs) == 0 {
 		return nil, err
 	}
-	if !c.liesByShardKey() || c.hiding != nil || c.stamps {
+	if !c.entersIDs() || c.relay != nil || c.hiding != nil || c.stamps {
 		return u.importEach(ctx, c, docs)
 	}
 	u.e.keeps = true
@@ -46,6 +46,9 @@ func (u *Unit) Import(ctx context.Context, c *Collection, docs []bson.Doc) (take
 	}
 	if err := u.lookImported(ctx, c, all); err != nil {
 		return nil, err
+	}
+	if c.sections != nil { // the windows here need not be those of the donor
+		slices.SortFunc(all, func(a, b imported) int { return bytes.Compare(a.record, b.record) })
 	}
 	entries := make([]importedEntry, 0, len(all)*len(c.indexes))
 	size := int64(0)
@@ -65,6 +68,12 @@ func (u *Unit) Import(ctx context.Context, c *Collection, docs []bson.Doc) (take
 		if u.e.ops.on {
 			u.e.ops.add(OpInsert, u.placeOps(c), d.doc, write)
 		}
+		if c.sections != nil {
+			u.record = append(u.record[:0], d.record...)
+			u.hint(c)
+			u.noteListed(c, u.record, d.doc)
+			u.countWindow(c, 1, int64(len(d.doc)), u.third(c, d.doc))
+		}
 		size += int64(len(d.doc))
 	}
 	if err := u.writeImported(c, entries); err != nil {
@@ -77,7 +86,7 @@ func (u *Unit) Import(ctx context.Context, c *Collection, docs []bson.Doc) (take
 	return taken, nil
 }
 
-// importEach is Import of a collection that does not lie by its shard key.
+// importEach is Import of another collection.
 func (u *Unit) importEach(ctx context.Context, c *Collection, docs []bson.Doc) (taken []bson.Doc, err error) {
 	for _, d := range docs {
 		err := u.Insert(ctx, c, d)
@@ -138,7 +147,13 @@ func (u *Unit) lookImported(ctx context.Context, c *Collection, all []imported) 
 		if more && bytes.Compare(it.Key(), d.id) < 0 {
 			more = it.SeekGE(d.id)
 		}
-		d.taken = more && bytes.Equal(it.Key(), d.id)
+		if d.taken = more && bytes.Equal(it.Key(), d.id); d.taken && c.sections != nil {
+			v, err := it.Value()
+			if err != nil {
+				return err
+			}
+			d.taken = !c.dead(v)
+		}
 	}
 	return it.Err()
 }
@@ -249,8 +264,13 @@ func (l *live) receives() (id storage.Ident, r layout.KeyRange) {
 		return 0, r
 	}
 	for _, h := range c.sharding.Hidden {
-		if r, ok := c.Chunk(h.ShardRange); ok && h.Receiving {
-			return c.Ident, r
+		if !h.Receiving {
+			continue
+		}
+		if k, ok := c.Chunk(h.ShardRange); ok {
+			if r, ok = k.Whole(); ok {
+				return c.Ident, r
+			}
 		}
 	}
 	return 0, r

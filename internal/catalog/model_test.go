@@ -104,12 +104,8 @@ func (m *model) chunk(t *rapid.T) {
 	} else {
 		r.Min.Key = at
 	}
-	chunk, ok := m.coll.Chunk(r)
-	if !ok {
-		t.Fatal("it does not lie by its shard key")
-	}
-	if err := m.c.RemoveChunk(t.Context(), m.coll, chunk); err != nil {
-		t.Fatal(err)
+	if all, err := m.c.RemoveChunk(t.Context(), m.coll, r); err != nil || !all {
+		t.Fatal(all, err)
 	}
 	maps.DeleteFunc(m.docs, func(_ string, doc bson.Doc) bool {
 		place := layout.NewHashed(key).Append(nil, layout.Place{Doc: doc})[1:]
@@ -247,8 +243,8 @@ func (m *model) check(t *rapid.T) {
 // lies by _id.
 var hashedKeys = []string{"", "", `{_id: "hashed"}`, `{c: "hashed"}`, `{c: "hashed", "a.x": 1}`}
 
-// lieHashed makes a collection that has no documents one that lies by a shard key.
-func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collection {
+// shardBy makes a collection a sharded one, which lies as it did.
+func shardBy(t failer, c *Catalog, ns schema.Namespace, key string) *schema.ShardKey {
 	k, err := schema.ParseShardKey(bson.MustParse(key))
 	if err != nil {
 		t.Fatal(err)
@@ -257,6 +253,12 @@ func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collectio
 	if _, err := c.SetSharding(context.Background(), ns, func(*Collection) (*schema.Sharding, error) { return entry, nil }); err != nil {
 		t.Fatal(err)
 	}
+	return k
+}
+
+// lieHashed makes a collection that has no documents one that lies by a shard key.
+func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collection {
+	k := shardBy(t, c, ns, key)
 	if err := c.LieByShardKey(context.Background(), ns); err != nil {
 		t.Fatal(err)
 	}

@@ -596,19 +596,6 @@ func (u *Unit) recordDelete(c *Collection, old bson.Doc) {
 	ops.all[len(ops.all)-1].to = len(ops.bytes)
 }
 
-// recordRange records that the records of some windows were removed as a range, by
-// a rule.
-func (e *Effect) recordRange(coll *Collection, spans []layout.Span, sum [windowSums]int64, rule string) {
-	if !e.ops.on {
-		return
-	}
-	ranges := make([]layout.KeyRange, len(spans))
-	for i, s := range spans {
-		ranges[i] = layout.KeyRange{From: layout.AppendSection(nil, s.From), To: layout.AppendSection(nil, s.To)}
-	}
-	e.recordKeys(coll, ranges, sum, rule)
-}
-
 // recordKeys records that some ranges of records were removed, by a rule.
 func (e *Effect) recordKeys(coll *Collection, ranges []layout.KeyRange, sum [windowSums]int64, rule string) {
 	if !e.ops.on {

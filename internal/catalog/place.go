@@ -60,20 +60,13 @@ func (u *Unit) placeBucket(c *Collection, bucket bson.Doc) {
 // key and key string of _id the unit has; nil for none.
 func (u *Unit) holder(c *Collection, fresh bool) (RecordKey, error) {
 	r := u.reader(fresh)
-	if c.entersIDs() && c.sections == nil {
+	if c.entersIDs() {
 		record, found, err := c.entryOf(nil, r, u.id)
-		if !found {
-			record = nil
-		}
-		return record, err
-	}
-	if c.Windowed() {
-		section, found, err := c.sectionOf(r, u.id)
 		if err != nil {
 			return nil, err
 		}
-		if found && !c.live.lowWater.Load().Below(section) {
-			return append(layout.AppendSection(nil, section), u.id...), nil
+		if found && !c.dead(record) {
+			return record, nil
 		}
 		if c.relay == nil {
 			return nil, nil

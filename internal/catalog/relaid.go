@@ -23,7 +23,7 @@ type relaid struct {
 	// turns is how often a relayout has begun or ended.
 	turns int
 	// over says that the collection was emptied since, and then laid by its shard key, or by
-	// windows with a keyspace of entries that is not ids: all documents of before were gone
+	// windows or slots with a keyspace of entries that is not ids: all documents of before were gone
 	// when that began, and there are no two halves any more.
 	over bool
 }
@@ -136,21 +136,12 @@ func (c *Collection) likelyStays(id bson.Value) bool {
 
 // findAgain finds a document by the key string of its _id if it has moved.
 func (c *Collection) findAgain(r storage.Reader, id []byte) (to RecordKey, doc bson.Doc, closer io.Closer, err error) {
-	if c.entersIDs() && c.sections == nil {
-		record, found, err := c.entryOf(nil, r, id)
-		if err != nil || !found {
-			return nil, nil, nil, err
-		}
-		doc, closer, err = c.find(r, record)
-		return record, doc, closer, err
-	}
-	if c.Windowed() {
-		section, found, err := c.sectionOf(r, id)
+	if c.entersIDs() {
+		to, found, err := c.entryOf(nil, r, id)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		if found {
-			to = append(layout.AppendSection(nil, section), id...)
 			if doc, closer, err = c.find(r, to); err != nil || doc != nil {
 				return to, doc, closer, err
 			}
@@ -235,12 +226,13 @@ func (c *Collection) idIter(r storage.Reader, lower, upper []byte) (*storage.Ite
 func (c *Collection) SplitID(dst []byte, it *storage.Iter, value []byte) (key []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
 	key = it.Key()
 	if it.Part() == 0 {
-		if len(value) < layout.SectionBytes {
+		prefix, bits := layout.SplitInRelay(value)
+		if prefix == nil {
 			return nil, nil, nil, nil
 		}
 		n := len(dst)
-		dst = append(append(dst, value[:layout.SectionBytes]...), key...)
-		return key, dst[n:], value[layout.SectionBytes:], nil
+		dst = append(append(dst, prefix...), key...)
+		return key, dst[n:], bits, nil
 	}
 	doc = bson.Doc(value)
 	return key, key, keystring.TrimTypeBits(keystring.AppendTypeBits(nil, doc.Lookup("_id"))), doc

@@ -40,7 +40,7 @@ const (
 var relayRun = 250
 
 // ErrRelayWaits says that the layout of a collection cannot be changed now, because an
-// index of it is being built, or others have changed it.
+// index of it is being built, a range of it is handed over, or others have changed it.
 var ErrRelayWaits = errors.New("catalog: the layout of the collection cannot be changed now")
 
 // RelayRule returns the rule whose windows a filled collection would get: the
@@ -92,7 +92,7 @@ func (c *Catalog) beginRelay(ctx context.Context, coll *Collection, by *Rule, p 
 		if now == nil {
 			return mongoerr.New(mongoerr.NamespaceNotFound, "ns not found %s", coll.Namespace)
 		}
-		if now.building() {
+		if now.building() || now.sharding.Moves() {
 			return ErrRelayWaits
 		}
 		if err := p.Check(now); err != nil {
@@ -119,7 +119,7 @@ func (t *change) beginWindows(coll *Collection, by *Rule) error {
 		return errors.Join(ErrRelayWaits, err)
 	}
 	next := coll.with(func(n *Collection) { n.indexes = slices.Clone(coll.indexes) })
-	if err := t.cluster(next, &layout.Relay{Window: layout.NewWindow(r.Index.Index)}); err != nil {
+	if err := t.cluster(next, &layout.Relay{Windowed: coll.windowsOf(r.Index.Index)}); err != nil {
 		return err
 	}
 	l := coll.live
@@ -159,11 +159,11 @@ func (t *change) beginBack(coll *Collection) error {
 	if !coll.WindowsIdle() || coll.live.swept.Load() != coll.live.lowWater.Load() {
 		return ErrRelayWaits
 	}
-	w, ok := coll.layout.(*layout.Window)
+	w, ok := coll.layout.(layout.Windowed)
 	if !ok {
 		return ErrRelayWaits
 	}
-	next := coll.with(func(n *Collection) { n.setLayout(&layout.Relay{Window: w, Back: true}) })
+	next := coll.with(func(n *Collection) { n.setLayout(&layout.Relay{Windowed: w, Back: true}) })
 	if err := t.store(next); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (t *change) endWindows(coll *Collection) error {
 	if err := t.u.Delete(storage.IdentWindows, windowKey(nil, coll.Ident, layout.ByIDSection), -1); err != nil {
 		return err
 	}
-	if err := t.store(coll.with(func(n *Collection) { n.setLayout(coll.relay.Window) })); err != nil {
+	if err := t.store(coll.with(func(n *Collection) { n.setLayout(coll.relay.Windowed) })); err != nil {
 		return err
 	}
 	state := coll.live.state()
@@ -444,6 +444,7 @@ func (u *Unit) updateAway(ctx context.Context, c *Collection, old, doc bson.Doc)
 		return err
 	}
 	u.noteLeft(c, u.from, old)
+	u.noteListed(c, u.from, old)
 	u.noteListed(c, u.record, doc)
 	if u.e.ops.on {
 		u.e.ops.update(u.placeOps(c), old, doc, u.stored)
@@ -661,7 +662,7 @@ func (x *relayer) move(u *Unit, k RecordKey, doc bson.Doc) error {
 	}
 	// A build finds duplicates among the documents it meets; one that moves to where
 	// the build has been would be missed.
-	if now.building() || !now.leaves(k) {
+	if now.building() || !now.leaves(k) || now.sharding.Moves() {
 		return ErrRelayWaits
 	}
 	return u.storeMoved(now, k, doc)
@@ -740,7 +741,7 @@ func (x *relayer) drop(ctx context.Context) (whole bool, err error) {
 		l.gate.Lock()
 		defer l.gate.Unlock()
 		latest := x.coll.Latest()
-		if latest == nil || latest.relay == nil || latest.relay.Back {
+		if latest == nil || latest.relay == nil || latest.relay.Back || latest.sharding.Moves() {
 			return ErrRelayWaits
 		}
 		if err := x.o.Permit.Check(latest); err != nil {

@@ -323,6 +323,22 @@ func (m *relayTwin) check(t *rapid.T) {
 	mustValidate(t, m.c, m.coll)
 }
 
+// chunk removes what is in a range of the shard key, where the collection lies by slots.
+func (m *relayTwin) chunk(t *rapid.T) {
+	if m.coll.Sharding() == nil {
+		return
+	}
+	key := m.coll.Sharding().Key
+	_, docs := records(t, m.c.engine, m.coll)
+	r := drawRange(t, key, docs)
+	_, slots := m.coll.Chunk(r)
+	all, err := m.c.RemoveChunk(t.Context(), m.coll, r)
+	if err != nil || all != slots {
+		t.Fatal(all, err)
+	}
+	maps.DeleteFunc(m.docs, func(_ int, doc bson.Doc) bool { return all && inRange(key, r, doc) })
+}
+
 // checkID: the index on _id has all documents, in order, whatever half they are in.
 func (m *relayTwin) checkID(t *rapid.T) {
 	s := m.c.engine.NewSnapshot()
@@ -439,12 +455,15 @@ func TestRelayTwin(t *testing.T) {
 		if m.coll.Count() == 0 {
 			return
 		}
+		if key := rapid.SampledFrom(slotKeys).Draw(t, "shard key"); key != "" {
+			shardBy(t, m.c, relayNS, key)
+		}
 		m.index(t, m.kind.spec)
 		if m.coll.Windowed() {
 			t.Fatal("a filled collection has windows at once")
 		}
 		t.Repeat(map[string]func(*rapid.T){
-			"write": m.write, "write2": m.write, "part": m.part, "part2": m.part, "begin": m.begin, "end": m.end, "drop": m.drop, "ttl": m.dropTTL, "crash": m.crash,
+			"write": m.write, "write2": m.write, "part": m.part, "part2": m.part, "begin": m.begin, "end": m.end, "drop": m.drop, "chunk": m.chunk, "ttl": m.dropTTL, "crash": m.crash,
 			"sweep": func(t *rapid.T) {
 				if _, err := m.c.Sweep(t.Context(), m.coll, func(time.Duration) error { return nil }); err != nil {
 					t.Fatal(err)

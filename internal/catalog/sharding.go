@@ -39,11 +39,18 @@ func (c *Collection) ShardKeyIndex() *Index {
 // InOrderOfShardKey reports whether the documents of a range of the shard key can be read in
 // its order: the records are in that, or there is an index.
 func (c *Collection) InOrderOfShardKey() bool {
+	return c.ShardKeyIndex() != nil || c.sections == nil && c.ReadsRanges()
+}
+
+// ReadsRanges reports whether the documents of a range of the shard key can be read without
+// the others in any state of the store: there is an index, or the layout, which has not
+// changed, knows their records.
+func (c *Collection) ReadsRanges() bool {
 	if c.sharding == nil {
 		return false
 	}
 	_, laid := c.Chunk(c.sharding.Key.Whole())
-	return laid || c.ShardKeyIndex() != nil
+	return laid && !c.Relaid() || c.ShardKeyIndex() != nil
 }
 
 // IndexForShardKey returns the one of some indexes that supports a shard key, the exact one

@@ -44,6 +44,9 @@ type thinned struct {
 	docs    int64    // that are in them; an upper bound, as they are removed
 	gone    int64    // documents that were removed one by one since the low water rose
 	counted int64    // gone when docs was counted
+	// stretch is windows that are thinned, but for the records before at: see thinSpan.
+	stretch layout.Span
+	at      RecordKey // nil for none
 }
 
 // worthReassigning reports whether the documents that are not due in due windows, and
@@ -81,24 +84,23 @@ func (x *dropper) living() (int64, error) {
 		if i%step != 0 {
 			continue
 		}
-		it, err := x.c.engine.NewIter(x.coll.Ident, layout.AppendSection(nil, w.window), layout.AppendSection(nil, w.window+1))
-		if err != nil {
-			return 0, err
-		}
 		n := 0
-		for ok := it.First(); ok && n < sampleDocs; ok = it.Next() {
-			v, err := it.Value()
-			if err != nil {
-				it.Close()
-				return 0, err
+		err := x.coll.iters(x.c.engine, layout.Span{From: w.window, To: w.window + 1}, func(it *storage.Iter) (more bool, err error) {
+			part := n + max(1, sampleDocs/len(x.coll.sections.Ranges(layout.Span{})))
+			for ok := it.First(); ok && n < min(part, sampleDocs); ok = it.Next() {
+				v, err := it.Value()
+				if err != nil {
+					return false, err
+				}
+				n++
+				seen++
+				if x.rule.Due(v) > x.now {
+					alive++
+				}
 			}
-			n++
-			seen++
-			if x.rule.Due(v) > x.now {
-				alive++
-			}
-		}
-		if err := it.Close(); err != nil {
+			return n < sampleDocs, it.Err()
+		})
+		if err != nil {
 			return 0, err
 		}
 	}
@@ -133,24 +135,71 @@ func (x *dropper) thin(ctx context.Context) (left bool, err error) {
 	return x.cut != x.watch.due, nil
 }
 
-// thinSpan thins windows, and notes how far it has come.
+// thinSpan thins windows, and notes how far it has come: after each stretch of windows with
+// about thinWalk documents, or within one where its records are one range.
 func (x *dropper) thinSpan(ctx context.Context, span layout.Span) (left bool, err error) {
 	l := &x.coll.live.thinned
-	end := layout.AppendSection(nil, span.To)
-	for from := layout.AppendSection(nil, span.From); from != nil; {
-		if from, err = x.thinWalk(ctx, from, end); err != nil {
+	for span.From < span.To {
+		stretch, err := x.stretch(span)
+		if err != nil {
 			return false, err
 		}
-		if from == nil {
-			break
+		ranges := x.coll.sections.Ranges(stretch)
+		for _, r := range ranges {
+			from := []byte(r.From)
+			if l.at != nil {
+				if bytes.Compare(l.at, r.To) >= 0 {
+					continue
+				}
+				if bytes.Compare(l.at, from) > 0 {
+					from = bytes.Clone(l.at)
+				}
+			}
+			for from != nil {
+				if from, err = x.thinWalk(ctx, from, r.To); err != nil {
+					return false, err
+				}
+				if from != nil && len(ranges) == 1 {
+					l.upTo = l.upTo.Max(x.low).UpTo(RecordKey(from).Section(), x.cut)
+				} else if len(ranges) > 1 {
+					l.stretch, l.at = stretch, from
+					if from == nil {
+						l.at = RecordKey(r.To)
+					}
+				}
+				if from != nil && x.late() {
+					return true, nil
+				}
+			}
 		}
-		l.upTo = l.upTo.Max(x.low).UpTo(RecordKey(from).Section(), x.cut)
-		if x.late() {
+		l.at = nil
+		l.upTo = l.upTo.Max(x.low).UpTo(stretch.To, x.cut)
+		if span.From = stretch.To; span.From < span.To && x.late() {
 			return true, nil
 		}
 	}
-	l.upTo = l.upTo.Max(x.low).UpTo(span.To, x.cut)
 	return false, nil
+}
+
+// stretch returns the first windows of a span, with about thinWalk documents: all of it where
+// the records of it are one range.
+func (x *dropper) stretch(span layout.Span) (layout.Span, error) {
+	l := &x.coll.live.thinned
+	if len(x.coll.sections.Ranges(span)) == 1 {
+		return span, nil
+	}
+	if l.at != nil && l.stretch.From == span.From && l.stretch.To <= span.To {
+		return l.stretch, nil // a visit ended within it
+	}
+	l.at = nil
+	docs := int64(0)
+	_, err := x.coll.eachWindowIn(x.c.engine, span, func(w windowSum) bool {
+		if docs += w.d[windowDocs]; docs > thinWalk {
+			span.To = w.window + 1
+		}
+		return docs <= thinWalk
+	})
+	return span, err
 }
 
 // thinWalk thins the records from a key on, as many as are read in one state;

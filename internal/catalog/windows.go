@@ -14,8 +14,8 @@ import (
 // buckets end, documents that are due together are contiguous, and removed as
 // one range (dropwindows.go, dropbuckets.go).
 //
-// Where a record key is found by the entry of its _id, that entry has the window
-// before the type bits, and no record key at the end. Entries in other indexes
+// Where a record key is found by the entry of its _id, that entry has what precedes the
+// _id in it before the type bits, and no record key at the end. Entries in other indexes
 // end in the record key, as always, so each has its window; those of windows
 // below the low water are dead: their documents have been removed.
 //
@@ -32,16 +32,25 @@ const (
 
 // windowsFor returns the windows that a collection without documents gets with
 // new indexes: those of the first index that can have windows; nil for none.
-func windowsFor(c *Collection, fresh []*schema.Index) *layout.Window {
+func windowsFor(c *Collection, fresh []*schema.Index) layout.Windowed {
 	if !c.mayBeLaidOut() && !c.liesByShardKey() {
 		return nil
 	}
 	for _, ix := range fresh {
 		if ix.IsTTL() && layout.Windowable(ix) {
-			return layout.NewWindow(ix)
+			return c.windowsOf(ix)
 		}
 	}
 	return nil
+}
+
+// windowsOf returns the windows for an index: in slots, where the shard key has them.
+func (c *Collection) windowsOf(ix *schema.Index) layout.Windowed {
+	w := layout.NewWindow(ix)
+	if c.sharding != nil && layout.Hashable(c.sharding.Key) {
+		return layout.NewSlots(w, c.sharding.Key)
+	}
+	return w
 }
 
 // mayBeLaidOut reports whether the collection, which lies by _id, may get another layout.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -25,6 +27,7 @@ const windowWidthMS = 10_000
 // documents by _id, each with the window that it should be in.
 type windowTwin struct {
 	kind windowKind
+	key  string // the shard key by which it lies in slots; "" for windows alone
 	fs   *storage.MemFS
 	c    *Catalog
 	coll *Collection
@@ -126,7 +129,11 @@ func (m *windowTwin) write(t *rapid.T) {
 				}
 				return
 			}
-			m.docs[id] = twinDoc{doc, have.window}
+			window := have.window
+			if !m.coll.layout.Stays(old, doc) {
+				window = m.low.Lift(m.coll.sections.Of(doc))
+			}
+			m.docs[id] = twinDoc{doc, window}
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -134,6 +141,83 @@ func (m *windowTwin) write(t *rapid.T) {
 	}
 	if err := u.Commit(ctx, storage.Buffered); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// slotKeys are the shard keys by which collections of twins lie in slots; "" for none.
+var slotKeys = []string{"", "", `{_id: "hashed"}`, `{u: "hashed"}`, `{u: "hashed", pad: 1}`}
+
+// drawRange draws a range of a shard key, which mostly ends at documents.
+func drawRange(t *rapid.T, key *schema.ShardKey, docs []bson.Doc) schema.ShardRange {
+	r := key.Whole()
+	at := []int64{rapid.Int64().Draw(t, "from"), rapid.Int64().Draw(t, "to")}
+	for i := range at {
+		n := rapid.IntRange(0, 12).Draw(t, "at")
+		if n >= len(docs) {
+			continue
+		}
+		if at[i] = schema.HashOf(key.Parts[0].Value(docs[n]), nil); rapid.Bool().Draw(t, "behind") && at[i] < math.MaxInt64 {
+			at[i]++
+		}
+	}
+	slices.Sort(at)
+	if rapid.Bool().Draw(t, "lower") {
+		r.Min.Key = keystring.Append(nil, bson.Int64(at[0]), false, nil)
+	}
+	if rapid.Bool().Draw(t, "upper") {
+		r.Max.Key = keystring.Append(nil, bson.Int64(at[1]), false, nil)
+	}
+	return r
+}
+
+// inRange reports whether a document is in a range of a shard key.
+func inRange(key *schema.ShardKey, r schema.ShardRange, doc bson.Doc) bool {
+	at, err := key.Append(nil, doc)
+	return err == nil && r.Holds(at)
+}
+
+// chunk walks the records of a range of the shard key, or removes them.
+func (m *windowTwin) chunk(t *rapid.T) {
+	if m.key == "" {
+		return
+	}
+	key := m.coll.Sharding().Key
+	_, docs := records(t, m.c.engine, m.coll)
+	r := drawRange(t, key, docs)
+	k, ok := m.coll.Chunk(r)
+	if !ok {
+		t.Fatal("the collection does not lie in slots")
+	}
+	it, err := m.coll.EachOf(m.c.engine, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, last := 0, []byte(nil)
+	for ok := it.First(); ok; ok = it.Next() {
+		v, _ := it.Value()
+		if n++; !inRange(key, r, v) || bytes.Compare(it.Key(), last) <= 0 {
+			t.Fatalf("%s at %x is not in %v, or comes twice", bson.Doc(v), it.Key(), r)
+		}
+		last = bytes.Clone(it.Key())
+	}
+	it.Close()
+	want := 0
+	for id, d := range m.docs {
+		if inRange(key, r, d.doc) {
+			want++
+			if n > 3 {
+				delete(m.docs, id)
+			}
+		}
+	}
+	if n != want {
+		t.Fatalf("%d documents in %v, and there are %d", n, r, want)
+	}
+	if n <= 3 {
+		return
+	}
+	if all, err := m.c.RemoveChunk(t.Context(), m.coll, r); err != nil || !all {
+		t.Fatal(all, err)
 	}
 }
 
@@ -225,7 +309,7 @@ func (m *windowTwin) check(t *rapid.T) {
 func TestWindowsTwin(t *testing.T) {
 	ns := schema.Namespace{DB: "d", Coll: "c"}
 	rapid.Check(t, func(t *rapid.T) {
-		m := &windowTwin{kind: rapid.SampledFrom(windowKinds).Draw(t, "kind"), fs: storage.NewMemFS(), docs: map[int]twinDoc{}}
+		m := &windowTwin{kind: rapid.SampledFrom(windowKinds).Draw(t, "kind"), key: rapid.SampledFrom(slotKeys).Draw(t, "shard key"), fs: storage.NewMemFS(), docs: map[int]twinDoc{}}
 		m.open(t)
 		defer func() { m.c.engine.Close() }()
 		if _, err := m.c.Create(t.Context(), ns, nil); err != nil {
@@ -237,14 +321,21 @@ func TestWindowsTwin(t *testing.T) {
 			}
 			m.coll = m.c.Lookup(ns)
 		}
+		late := rapid.Bool().Draw(t, "sharded after the rule")
+		if m.key != "" && !late {
+			lieHashed(t, m.c, ns, m.key)
+		}
 		index(m.kind.spec)
+		if m.key != "" && late {
+			m.coll = lieHashed(t, m.c, ns, m.key)
+		}
 		index(`{"v": 2, "key": {"u": 1}, "name": "u", "unique": true}`)
 		if !m.coll.Windowed() {
 			t.Fatal("the collection has no windows")
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"write": m.write, "write2": m.write, "write3": m.write,
-			"drop": m.drop, "sweep": m.sweep,
+			"drop": m.drop, "sweep": m.sweep, "chunk": m.chunk,
 			"build": func(t *rapid.T) {
 				if m.coll.Index("pad") == nil {
 					index(`{"v": 2, "key": {"pad": -1}, "name": "pad"}`)

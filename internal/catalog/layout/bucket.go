@@ -93,6 +93,12 @@ func (Bucket) In(k Key) uint64 { return k.Section() }
 // Spans implements Sections.
 func (Bucket) Spans(from, to LowWater) []Span { return from.Spans(to) }
 
+// Ranges implements Sections.
+func (Bucket) Ranges(s Span) []KeyRange { return s.records() }
+
+// Seen implements Sections.
+func (Bucket) Seen(dst Key, _ uint64, _ bson.Value, _ []byte) (Key, bool) { return dst, false }
+
 // Of implements Sections: the section of the last measurement.
 func (l Bucket) Of(bucket bson.Doc) uint64 {
 	v := bucket.Lookup("control").Doc().Lookup("max").Doc().Lookup(l.TimeField)

@@ -74,14 +74,17 @@ func (l *Hashed) Identity(k Key) []byte { return k[l.Prefix(k):] }
 func (l *Hashed) ID(k Key) ([]byte, bool) { return l.Identity(k), true }
 
 // Stays reports whether a document keeps its record key when it becomes another one.
-func (l *Hashed) Stays(old, doc bson.Doc) bool {
-	for i := range l.key.Parts {
-		x, y := l.key.Parts[i].Value(old), l.key.Parts[i].Value(doc)
+func (l *Hashed) Stays(old, doc bson.Doc) bool { return samePlace(l.key, old, doc) }
+
+// samePlace reports whether two documents have the same place in the space of a shard key.
+func samePlace(k *schema.ShardKey, old, doc bson.Doc) bool {
+	for i := range k.Parts {
+		x, y := k.Parts[i].Value(old), k.Parts[i].Value(doc)
 		if x.Type == y.Type && bytes.Equal(x.Data, y.Data) {
 			continue
 		}
 		var was, is [64]byte
-		if !bytes.Equal(l.key.AppendPart(was[:0], i, x), l.key.AppendPart(is[:0], i, y)) {
+		if !bytes.Equal(k.AppendPart(was[:0], i, x), k.AppendPart(is[:0], i, y)) {
 			return false
 		}
 	}
@@ -89,12 +92,12 @@ func (l *Hashed) Stays(old, doc bson.Doc) bool {
 }
 
 // Chunk implements Layout: a range of the key by which documents lie is one of records.
-func (l *Hashed) Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool) {
+func (l *Hashed) Chunk(k *schema.ShardKey, r schema.ShardRange) (Chunk, bool) {
 	if bson.CompareDocs(l.key.Pattern(), k.Pattern(), nil) != 0 {
-		return KeyRange{}, false
+		return Chunk{}, false
 	}
 	from, to := append(Key{firstHashed}, r.Min.Key...), append(Key{firstHashed}, r.Max.Key...)
-	return KeyRange{from, to}, true
+	return Chunk{KeyRange: KeyRange{from, to}}, true
 }
 
 // First is the byte that record keys have before the entry of an index that the records

@@ -27,9 +27,9 @@ type Layout interface {
 	// Stays reports whether a document keeps its record key when it becomes another one.
 	// If it does not, it moves with the update.
 	Stays(old, doc bson.Doc) bool
-	// Chunk returns the range of records in which are exactly the documents in a range of
-	// a shard key; ok is false if they are not in one.
-	Chunk(k *schema.ShardKey, r schema.ShardRange) (KeyRange, bool)
+	// Chunk returns the records in which are exactly the documents in a range of a shard
+	// key; ok is false if the layout does not know them.
+	Chunk(k *schema.ShardKey, r schema.ShardRange) (Chunk, bool)
 	// Serves reports whether the records are the entries of an index: each record key is
 	// the key string of the document's one key, then the key string of its _id, behind
 	// First. Such an index costs nothing.
@@ -62,7 +62,7 @@ func (settled) Prefix([]byte) int { return 0 }
 func (settled) Stays(_, _ bson.Doc) bool { return true }
 
 // Chunk implements Layout.
-func (settled) Chunk(*schema.ShardKey, schema.ShardRange) (KeyRange, bool) { return KeyRange{}, false }
+func (settled) Chunk(*schema.ShardKey, schema.ShardRange) (Chunk, bool) { return Chunk{}, false }
 
 // Serves implements Layout.
 func (settled) Serves(*schema.Index) bool { return false }
@@ -103,14 +103,18 @@ type Place struct {
 }
 
 // Sections are the parts of a keyspace in which documents are counted, and which
-// are dropped as a whole once everything in them is due. A section has a number;
-// the record keys of a section begin with it, eight bytes big-endian.
+// are dropped as a whole once everything in them is due. A section has a number, which
+// is in the record keys of the section, eight bytes big-endian: see Key.Section.
 type Sections interface {
 	// In returns the section of a record key.
 	In(k Key) uint64
-	// Spans returns the sections from one mark up to a higher one, as ranges of the
-	// keyspace that contain nothing else.
+	// Spans returns the sections from one mark up to a higher one.
 	Spans(from, to LowWater) []Span
+	// Ranges returns the records of a span, in order, as ranges that contain nothing else.
+	Ranges(s Span) []KeyRange
+	// Seen appends the record key of a document that was seen in a section, given its _id
+	// and the key string of that; ok is false if that does not tell the record key.
+	Seen(dst Key, n uint64, idValue bson.Value, id []byte) (k Key, ok bool)
 	// Of returns the section to which a document belongs by its current content.
 	Of(doc bson.Doc) uint64
 	// Third returns what a document adds to the third sum of its section, after the
@@ -146,8 +150,37 @@ func AppendSection(dst []byte, n uint64) []byte { return binary.BigEndian.Append
 // Section returns the section of a record key, in a layout with sections; 0 for
 // a damaged key.
 func (k Key) Section() uint64 {
+	if len(k) > slotHead && k[0] == firstSlots {
+		k = k[slotHead:]
+	}
 	if len(k) < SectionBytes {
 		return 0
 	}
 	return binary.BigEndian.Uint64(k)
+}
+
+// Windowed is a layout whose sections are windows: Window or Slots.
+type Windowed interface {
+	Layout
+	Sections
+}
+
+// LoadWindowed reads what the Stored of a Windowed layout has written, with a parser of
+// specifications; nil for anything else.
+func LoadWindowed(d bson.Doc, load func(bson.Doc) (*schema.Index, error)) Windowed {
+	w := LoadWindow(d, load)
+	pattern := d.Lookup(slotsField)
+	switch {
+	case w == nil:
+		return nil
+	case pattern.IsMissing():
+		return w
+	case pattern.Type != bson.TypeDocument:
+		return nil
+	}
+	k, err := schema.ParseShardKey(pattern.Doc())
+	if err != nil || !Hashable(k) {
+		return nil
+	}
+	return NewSlots(w, k)
 }

@@ -18,9 +18,11 @@ import (
 // script is the state of one file of testdata:
 //
 //	layout byid|capped|window|relay|relayBack|bucket|hashed   by a TTL index's specification, a timeField, or a shard key
+//	layout slots|relaySlots                       by a TTL index's specification and, in the next line, a shard key
 //	key [seq=N] [low=SECTION] [own=N] [drops=N]   record key of a document, its parts and its section
 //	stays                                         whether a document keeps its record key when it becomes another
 //	chunk key=PATTERN                             the records in a range of a shard key
+//	has key=PATTERN                               whether a chunk has records, or where to seek to: a range, and a record in each line
 //	third in=SECTION                              what a document adds there
 //	due now=N                                     the marks of a rule at an instant
 //	dead key=HEX low=… own=… drops=… byid=HEX     whether an entry is dead
@@ -71,8 +73,32 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 		}
 		if records, ok := s.layout.Chunk(k, r); ok {
 			fmt.Fprintf(b, "%x to %x\n", []byte(records.From), []byte(records.To))
+			if whole, ok := records.Whole(); !ok {
+				fmt.Fprintln(b, "none of it whole")
+			} else if !bytes.Equal(whole.From, records.From) || !bytes.Equal(whole.To, records.To) {
+				fmt.Fprintf(b, "whole %x to %x\n", []byte(whole.From), []byte(whole.To))
+			}
 		} else {
 			fmt.Fprintln(b, "not a range of records")
+		}
+	case "has":
+		k, err := schema.ParseShardKey(bson.MustParse(d.CmdArgs[0].Vals[0]))
+		if err != nil {
+			return err
+		}
+		lines := strings.Split(d.Input, "\n")
+		r, _ := k.ParseRange(document(t, lines[0]))
+		c, _ := s.layout.Chunk(k, r)
+		for _, line := range lines[1:] {
+			var key []byte
+			if _, err := fmt.Sscanf(line, "%x", &key); err != nil {
+				return err
+			}
+			if to, has := c.Has(key); has {
+				fmt.Fprintln(b, "yes")
+			} else {
+				fmt.Fprintf(b, "seek %x\n", []byte(to))
+			}
 		}
 	case "third":
 		fmt.Fprintf(b, "%d\n", s.layout.Sections().Third(document(t, d.Input), hex(d, "in")))
@@ -100,6 +126,10 @@ func (s *script) run(t *testing.T, d *datadriven.TestData, b *strings.Builder) e
 	case "spans":
 		for _, span := range s.layout.Sections().Spans(LowWater{first: hex(d, "from")}, LowWater{first: hex(d, "to"), own: hex(d, "own")}) {
 			fmt.Fprintf(b, "%016x to %016x\n", span.From, span.To)
+			if ranges := s.layout.Sections().Ranges(span); len(ranges) > 1 {
+				last := ranges[len(ranges)-1]
+				fmt.Fprintf(b, "%d ranges, from %x to %x, …, to %x\n", len(ranges), []byte(ranges[0].From), []byte(ranges[0].To), []byte(last.To))
+			}
 		}
 	case "state":
 		s := State{Low: low(d), Swept: LowWater{first: hex(d, "swept")}}
@@ -131,8 +161,9 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 			return fmt.Errorf("loaded %v of %s", l, NewHashed(k).Stored())
 		}
 		s.layout = l
-	case "window", "relay", "relayBack":
-		doc, err := bson.ParseJSON(d.Input)
+	case "window", "relay", "relayBack", "slots", "relaySlots":
+		spec, pattern, _ := strings.Cut(d.Input, "\n")
+		doc, err := bson.ParseJSON(spec)
 		if err != nil {
 			return err
 		}
@@ -142,15 +173,22 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 		if !Windowable(s.index) {
 			return fmt.Errorf("no windows by %s", s.index.Name)
 		}
-		w := NewWindow(s.index)
-		again := LoadWindow(w.Stored(), schema.LoadIndex)
+		var w Windowed = NewWindow(s.index)
+		if pattern != "" {
+			k, err := schema.ParseShardKey(bson.MustParse(pattern))
+			if err != nil {
+				return err
+			}
+			w = NewSlots(w.(*Window), k)
+		}
+		again := LoadWindowed(w.Stored(), schema.LoadIndex)
 		if again == nil || !bytes.Equal(again.Stored(), w.Stored()) {
 			return fmt.Errorf("loaded %v of %s", again, w.Stored())
 		}
 		s.layout = again
-		if kind := d.CmdArgs[0].Key; kind != "window" {
-			r := &Relay{Window: w, Back: kind == "relayBack"}
-			loaded, ok := Relaying(LoadWindow(r.Stored(), schema.LoadIndex), r.Stored())
+		if kind := d.CmdArgs[0].Key; strings.HasPrefix(kind, "relay") {
+			r := &Relay{Windowed: w, Back: kind == "relayBack"}
+			loaded, ok := Relaying(LoadWindowed(r.Stored(), schema.LoadIndex), r.Stored())
 			if !ok || !bytes.Equal(loaded.Stored(), r.Stored()) {
 				return fmt.Errorf("loaded %v of %s", loaded, r.Stored())
 			}

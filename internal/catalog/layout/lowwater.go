@@ -76,6 +76,11 @@ func (m LowWater) AfterDrop(before LowWater) LowWater {
 // Span is the range of sections from one up to, but not including, another.
 type Span struct{ From, To uint64 }
 
+// records are the records of a span where record keys begin with the section.
+func (s Span) records() []KeyRange {
+	return []KeyRange{{AppendSection(nil, s.From), AppendSection(nil, s.To)}}
+}
+
 // Spans returns the sections from one mark up to a higher one, for each kind
 // that there is.
 func (m LowWater) Spans(to LowWater) (s []Span) {

@@ -1,17 +1,20 @@
 package layout
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
 
 // Relay is the layout of a collection that changes, in use, from the order of _id to
 // windows of expiry, or back. It has two halves: record keys of one are key strings
-// of _id, those of the other are as in Window. The first byte of a record key says
+// of _id, those of the other are as in Window or Slots. The first byte of a record key says
 // to which half it belongs (Key.OfID), so both are in one keyspace, and index
 // entries need only the record key.
 //
 // A new document goes to one half. Documents leave the other half, and none is
 // added there (docs/rfcs/0019-layouts.md).
 type Relay struct {
-	*Window
+	Windowed
 	// Back says that documents leave the windows, for the order of _id.
 	Back bool
 }
@@ -23,14 +26,14 @@ const ByIDSection = 0xfe << 56
 // OfID reports whether a record key of a Relay belongs to the half by _id. Key strings
 // of _id and numbers of windows never begin with the same byte: tags are from 08 to
 // f8 (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes
-// with 00, 80 or ff, and record keys of a Hashed layout with fe. The only tag among those is that of regular expressions, which
-// cannot be an _id.
+// with 00, 80 or ff, record keys in slots with fd, and those of a Hashed layout with fe. The
+// only tag among those is that of regular expressions, which cannot be an _id.
 func (k Key) OfID() bool {
 	if len(k) == 0 {
 		return false
 	}
 	switch k[0] {
-	case 0x00, firstDate, lastDate, firstHashed, 0xff:
+	case 0x00, firstDate, lastDate, firstSlots, firstHashed, 0xff:
 		return false
 	}
 	return true
@@ -53,8 +56,8 @@ type KeyRange struct{ From, To Key }
 
 // The halves of a Relay.
 var (
-	HalfByID    = Half{{Key{0x01}, Key{firstDate}}, {Key{lastDate + 1}, Key{firstHashed}}}
-	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{0xff}, nil}}
+	HalfByID    = Half{{Key{0x01}, Key{firstDate}}, {Key{lastDate + 1}, Key{firstSlots}}}
+	HalfWindows = Half{{nil, Key{0x01}}, {Key{firstDate}, Key{lastDate + 1}}, {Key{firstSlots}, Key{firstSlots + 1}}, {Key{0xff}, nil}}
 )
 
 // Leaves reports whether a document is in the half that documents leave.
@@ -76,7 +79,7 @@ func (l *Relay) Append(dst Key, p Place) Key {
 	if l.Back {
 		return append(dst, p.ID...)
 	}
-	return l.Window.Append(dst, p)
+	return l.Windowed.Append(dst, p)
 }
 
 // Identity implements Layout.
@@ -87,8 +90,27 @@ func (k Key) IDInRelay() []byte {
 	if k.OfID() || len(k) < SectionBytes {
 		return k
 	}
-	return k[SectionBytes:]
+	return k[windowPrefix(k):]
 }
+
+// SplitInRelay splits the value of an entry of the index on _id in two: the part of the
+// record key that precedes the key string of _id, empty if the entry is damaged, and the rest.
+func SplitInRelay(value []byte) (prefix, rest []byte) {
+	n := windowPrefix(value)
+	if n < SectionBytes {
+		return nil, nil
+	}
+	return value[:n:n], value[n:]
+}
+
+// Stays implements Layout, for a document that is in the half to which others go.
+func (l *Relay) Stays(old, doc bson.Doc) bool { return l.Back || l.Windowed.Stays(old, doc) }
+
+// Chunk implements Layout: its documents are in both halves.
+func (*Relay) Chunk(*schema.ShardKey, schema.ShardRange) (Chunk, bool) { return Chunk{}, false }
+
+// Misplaced implements Layout.
+func (l *Relay) Misplaced(k Key, p Place) bool { return !k.OfID() && l.Windowed.Misplaced(k, p) }
 
 // ID implements Layout.
 func (*Relay) ID(k Key) ([]byte, bool) { return k.IDInRelay(), true }
@@ -108,21 +130,21 @@ func (l *Relay) Stored() bson.Doc {
 		to = relayToID
 	}
 	var b bson.Builder
-	return b.Fields(l.Window.Stored()).String(relayField, to).Finish()
+	return b.Fields(l.Windowed.Stored()).String(relayField, to).Finish()
 }
 
 // Relaying turns a loaded layout into a Relay, where its stored form says so; ok
 // is false if the stored form is not known.
-func Relaying(w *Window, stored bson.Doc) (l Layout, ok bool) {
+func Relaying(w Windowed, stored bson.Doc) (l Layout, ok bool) {
 	switch v := stored.Lookup(relayField); {
 	case v.IsMissing():
 		return w, true
 	case v.Type != bson.TypeString:
 		return nil, false
 	case v.Str() == relayToWindows:
-		return &Relay{Window: w}, true
+		return &Relay{Windowed: w}, true
 	case v.Str() == relayToID:
-		return &Relay{Window: w, Back: true}, true
+		return &Relay{Windowed: w, Back: true}, true
 	}
 	return nil, false
 }
@@ -143,7 +165,7 @@ func (l *Relay) Third(doc bson.Doc, in uint64) int64 {
 	if in == ByIDSection {
 		return 0
 	}
-	return l.Window.Third(doc, in)
+	return l.Windowed.Third(doc, in)
 }
 
 // Spans implements Sections: without the half by _id.

@@ -165,6 +165,14 @@ func (*Window) In(k Key) uint64 { return k.Section() }
 // Spans implements Sections.
 func (*Window) Spans(from, to LowWater) []Span { return from.Spans(to) }
 
+// Ranges implements Sections.
+func (*Window) Ranges(s Span) []KeyRange { return s.records() }
+
+// Seen implements Sections.
+func (*Window) Seen(dst Key, n uint64, _ bson.Value, id []byte) (Key, bool) {
+	return append(AppendSection(dst, n), id...), true
+}
+
 // Of implements Sections: by a document's last write, its date, or the earliest
 // one of an array. Dates inside arrays further up do not count, nor do
 // documents that an index with a filter does not have.

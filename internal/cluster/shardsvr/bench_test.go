@@ -16,22 +16,26 @@ import (
 // BenchmarkMoveChunk moves one of 64 chunks of 200,000 documents of 300 bytes, from the
 // request to receive it until nothing of it is left on the donor: of a collection that lies
 // by its shard key, of one that lies by _id (it had a document when it was sharded) by the
-// index on the shard key, and without that, when all of the collection is walked.
+// index on the shard key, and without that, when all of the collection is walked; of one that
+// expires over an hour, in slots, and by windows (it had a document) by the index.
 func BenchmarkMoveChunk(b *testing.B) {
 	const documents, chunks = 200_000, 64
-	for _, index := range []string{"hashed", "index", "dropped"} {
+	for _, index := range []string{"hashed", "index", "dropped", "slots", "windows"} {
 		b.Run(index, func(b *testing.B) {
 			donor, recipient := start(b, "s0"), start(b, "s1")
-			if index != "hashed" {
+			if index == "slots" || index == "windows" {
+				donor.ask("d", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 3600}]}`)
+			}
+			if index != "hashed" && index != "slots" {
 				donor.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
 				donor.ask("d", `{insert: "c", documents: [{_id: -1, k: -1}]}`)
 			}
 			uuid := donor.sharded(`{k: "hashed"}`)
-			text := strings.Repeat("x", 250)
+			text, now := strings.Repeat("x", 250), time.Now().UnixMilli()
 			for from := 0; from < documents; from += 2000 {
 				var docs []string
 				for i := from; i < from+2000; i++ {
-					docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, x: "%s"}`, i, i, text))
+					docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, x: "%s", t: {"$date": {"$numberLong": "%d"}}}`, i, i, text, now+int64(i)*18))
 				}
 				donor.insert(docs...)
 			}
@@ -39,7 +43,7 @@ func BenchmarkMoveChunk(b *testing.B) {
 				donor.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
 			}
 			width := int64(1) << 58
-			n := 0
+			n, documents, used := 0, int64(0), processorTime()
 			for b.Loop() {
 				min := int64(-1<<63) + int64(n%chunks)*width
 				span := fmt.Sprintf(`min: {k: {"$numberLong": "%d"}}, max: {k: {"$numberLong": "%d"}}`, min+1, min+width)
@@ -52,8 +56,9 @@ func BenchmarkMoveChunk(b *testing.B) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				n++
+				n, documents = n+1, documents+moved
 			}
+			b.ReportMetric(float64((processorTime()-used).Nanoseconds())/1000/float64(documents), "cpu-µs/document")
 		})
 	}
 }

@@ -224,7 +224,8 @@ func placeOf(id bson.Value) bson.Value {
 // order.
 func (r *request) donateBuckets(ctx context.Context, c *catalog.Collection, ids, after bson.Value, d *donating) error {
 	if ids.Type != bson.TypeArray {
-		return r.s.eachRecord(ctx, c, layout.KeyRange{}, after, d.add)
+		_, err := r.s.eachRecord(ctx, c, layout.Chunk{}, after, d.add)
+		return err
 	}
 	list := ids.Doc().Slice()
 	if after.Type == bson.TypeDocument {

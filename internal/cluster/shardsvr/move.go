@@ -178,10 +178,13 @@ const moveBatch = 500
 
 // clear removes the documents of a hidden range.
 func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.ShardRange) error {
-	c = c.Stored()
-	if chunk, ok := c.Chunk(span); ok {
-		return s.cat.RemoveChunk(ctx, c, chunk)
+	if all, err := s.cat.RemoveChunk(ctx, c.Stored(), span); err != nil || all {
+		return err
 	}
+	if c = c.Latest(); c == nil {
+		return mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
+	}
+	c = c.Stored()
 	key := c.Sharding().Key
 	inside := func(doc bson.Doc) bool {
 		at, err := key.Append(nil, doc)

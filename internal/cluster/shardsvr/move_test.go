@@ -152,14 +152,15 @@ func (m *member) ids() map[int32]bool {
 
 // TestMove: a range goes to another shard and back while clients insert, update and remove,
 // each by the version that it knows: no document is lost, doubled, or seen on both, whether
-// it lies by the shard key or by _id.
+// it lies by the shard key, in slots or by _id. In slots other documents expire meanwhile, each
+// of which is told once.
 func TestMove(t *testing.T) {
-	for _, layout := range []string{"by shard key", "by id"} {
-		t.Run(layout, func(t *testing.T) { testMove(t, layout == "by shard key") })
+	for _, layout := range []string{"by shard key", "in slots", "by id"} {
+		t.Run(layout, func(t *testing.T) { testMove(t, layout != "by id", layout == "in slots") })
 	}
 }
 
-func testMove(t *testing.T, byShardKey bool) {
+func testMove(t *testing.T, byShardKey, inSlots bool) {
 	a, b := start(t, "s0"), start(t, "s1")
 	for name, m := range map[string]*member{"s0": a, "s1": b} {
 		m.ask("admin", `{_shardsvrIdentify: 1, clusterId: {"$oid": "0102030405060708090a0b0c"}, name: "`+name+`", configdb: "cfg/localhost:1"}`)
@@ -169,6 +170,12 @@ func testMove(t *testing.T, byShardKey bool) {
 		if !m.ask("admin", `{shardingState: 1}`).Lookup("enabled").Bool() {
 			t.Fatal("shardingState says that it is none")
 		}
+	}
+	if inSlots {
+		for _, m := range []*member{a, b} {
+			m.ask("admin", `{setParameter: 1, ttlMonitorSleepSecs: 1}`)
+		}
+		a.ask("d", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1}]}`)
 	}
 	if !byShardKey { // it has a document when it is sharded
 		a.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
@@ -182,7 +189,7 @@ func testMove(t *testing.T, byShardKey bool) {
 	var mu sync.Mutex
 	majors := map[*member]int{a: 1, b: 0}
 	owner := a // of the upper half
-	next, acknowledged := int32(0), map[int32]bool{}
+	next, acknowledged, passing := int32(0), map[int32]bool{}, map[int32]int{}
 	// write runs a statement about the document with k: n, by the version of who owns it.
 	write := func(n int32, statement string) bool {
 		for {
@@ -215,8 +222,20 @@ func testMove(t *testing.T, byShardKey bool) {
 		next++
 		n := next
 		mu.Unlock()
-		if !write(n, fmt.Sprintf(`insert: "c", documents: [{_id: %d, k: %d, n: 0}]`, n, n)) ||
-			!write(n, fmt.Sprintf(`update: "c", updates: [{q: {k: %d}, u: {$inc: {n: 1}}}]`, n)) {
+		passes, due := inSlots && n%3 == 0, time.Now()
+		if !passes {
+			due = due.Add(time.Hour)
+		}
+		if !write(n, fmt.Sprintf(`insert: "c", documents: [{_id: %d, k: %d, n: 0, t: {"$date": {"$numberLong": "%d"}}}]`, n, n, due.UnixMilli())) {
+			return
+		}
+		if passes {
+			mu.Lock()
+			passing[n] = 0
+			mu.Unlock()
+			return
+		}
+		if !write(n, fmt.Sprintf(`update: "c", updates: [{q: {k: %d}, u: {$inc: {n: 1}}}]`, n)) {
 			return
 		}
 		if n%7 == 0 {
@@ -251,6 +270,9 @@ func testMove(t *testing.T, byShardKey bool) {
 		if i%2 == 1 {
 			from, to = b, a
 		}
+		if inSlots {
+			time.Sleep(700 * time.Millisecond) // not in step with the monitor
+		}
 		given, own := 2*i+2, 2*i+3
 		if from == b {
 			given = 0 // it keeps nothing
@@ -266,6 +288,9 @@ func testMove(t *testing.T, byShardKey bool) {
 	mu.Unlock()
 	close(stop)
 	writers.Wait()
+	if inSlots {
+		expireOnce(t, passing, a, b)
+	}
 	onA, onB := a.ids(), b.ids()
 	for n := range acknowledged {
 		upper := schema.HashOf(bson.Int32(n), nil) >= 0
@@ -286,6 +311,53 @@ func testMove(t *testing.T, byShardKey bool) {
 	}
 	if n := a.ask("d", `{count: "c"}`).Lookup("n"); bson.ClampToInt64(n) != int64(len(onA)) {
 		t.Errorf("count is %s, want %d", n, len(onA))
+	}
+}
+
+// expireOnce waits until documents with some _ids have gone from all shards, and checks that
+// the change streams of all together tell of each once.
+func expireOnce(t *testing.T, passing map[int32]int, shards ...*member) {
+	t.Helper()
+	for _, m := range shards {
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			n := 0
+			for id := range m.ids() {
+				if _, passes := passing[id]; passes {
+					n++
+				}
+			}
+			if n == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d documents do not expire", n)
+			}
+		}
+		first := m.ask("local", `{find: "oplog.rs", limit: 1}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice()[0].Doc().Lookup("ts")
+		at := jsonOf(new(bson.Builder).Value("startAtOperationTime", first).Finish().String())
+		cursor := m.ask("d", `{aggregate: "c", pipeline: [{$changeStream: `+at+`}, {$match: {operationType: "delete"}}], cursor: {batchSize: 0}}`).Lookup("cursor").Doc()
+		for empty := 0; empty < 3; {
+			id := cursor.Lookup("id").String()
+			cursor = m.ask("d", `{getMore: {"$numberLong": "`+id+`"}, collection: "c", maxTimeMS: 200}`).Lookup("cursor").Doc()
+			events := cursor.Lookup("nextBatch").Doc().Slice()
+			for _, v := range events {
+				id := v.Doc().Lookup("documentKey").Doc().Lookup("_id").Int32()
+				if _, passes := passing[id]; passes {
+					passing[id]++
+				}
+			}
+			if empty++; len(events) > 0 {
+				empty = 0
+			}
+		}
+	}
+	for id, n := range passing {
+		if n != 1 {
+			t.Errorf("it is told %d times that %d has expired", n, id)
+		}
+	}
+	if len(passing) < 100 {
+		t.Errorf("%d documents expire, which says little", len(passing))
 	}
 }
 

@@ -18,13 +18,13 @@ import (
 )
 
 // A range of a collection that is laid out by the shard key is scanned in the order of its
-// records (catalog.Collection.Chunk), else by an index on the shard key, so the cost depends
+// records (catalog.Collection.Resumable), else by an index on the shard key, so the cost depends
 // on the range alone. If there is no such index (a hashed one may be dropped), the whole
 // collection is scanned in the order of _id, and documents outside the range are skipped.
 //
 // A walk can be resumed at a place, on any member and in any later snapshot: {_id} in
 // the order of _id; {record}, binary, in that of the records, which stays while the shard
-// key does; else {key, id}, binary: the key in the index, and, of the documents that
+// key does, and in slots while {of}, the ident of the index on _id, does; else {key, id}, binary: the key in the index, and, of the documents that
 // have that key, the identity of the last one. Those come in the order of their identities,
 // not of their records: a record's key may change between two requests (windows of expiry),
 // and the document would be missed.
@@ -44,8 +44,12 @@ var all = bson.Value{Type: bson.Missing}
 // unless that is missing, until f returns false. at makes the document's place.
 func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
 	var id bson.Value
-	if chunk, ok := c.Chunk(span); ok {
-		return s.eachRecord(ctx, c, chunk, after, f)
+	if chunk, ok := c.Resumable(span); ok {
+		latest, err := s.eachRecord(ctx, c, chunk, after, f)
+		if err != nil || latest == c {
+			return err
+		}
+		return s.each(ctx, latest, span, after, f) // which lies in another way now
 	}
 	w := keyWalk{s: s, coll: c, span: span, f: f}
 	if c.HoldsBuckets() && (c.ShardKeyIndex() == nil || after.Type == bson.TypeDocument && after.Doc().Has("record")) {
@@ -67,34 +71,55 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 // are walked.
 func (s *Shard) eachBucket(ctx context.Context, c *catalog.Collection, span schema.ShardRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) error {
 	key := c.Sharding().Key
-	return s.eachRecord(ctx, c, layout.KeyRange{}, after, func(doc bson.Doc, at func() bson.Value) bool {
+	_, err := s.eachRecord(ctx, c, layout.Chunk{}, after, func(doc bson.Doc, at func() bson.Value) bool {
 		place, err := key.Append(nil, doc)
 		return err != nil || !span.Holds(place) || f(doc, at)
 	})
+	return err
 }
 
-// eachRecord is each for a range of records.
-func (s *Shard) eachRecord(ctx context.Context, c *catalog.Collection, chunk layout.KeyRange, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) (err error) {
+// eachRecord is each for the records of a chunk. It returns the collection or, without a call
+// of f, another descriptor of it if that has come meanwhile: the state of the store may be of
+// that one's layout.
+func (s *Shard) eachRecord(ctx context.Context, c *catalog.Collection, chunk layout.Chunk, after bson.Value, f func(doc bson.Doc, at func() bson.Value) bool) (latest *catalog.Collection, err error) {
+	var of int64 // records of another time in which the collection had windows are in another order
+	if c.Windowed() {
+		of = int64(c.Indexes()[0].Ident)
+	}
 	if after.Type == bson.TypeDocument {
-		if last := binary(after, "record"); last != nil {
+		is, _ := bson.ExactInt64(after.Doc().Lookup("of"))
+		if last := binary(after, "record"); last != nil && is == of {
 			chunk.From = append(last, 0)
 		}
 	}
-	scan := s.exec.ScanRecords(c, chunk)
+	scan, err := s.exec.ScanRecords(c, chunk)
+	if err != nil {
+		return c, err
+	}
 	defer func() {
 		if cerr := scan.Close(); err == nil {
 			err = cerr
 		}
 	}()
+	if now := c.Latest(); now != c && c.Windowed() {
+		if now == nil {
+			return c, mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
+		}
+		return now, nil
+	}
 	for {
 		record, doc, err := scan.Next(ctx)
 		if doc == nil || err != nil {
-			return err
+			return c, err
 		}
 		if !f(doc, func() bson.Value {
-			return bson.Document(new(bson.Builder).Binary("record", 0, record).Finish())
+			b := new(bson.Builder).Binary("record", 0, record)
+			if of != 0 {
+				b.Int64("of", of)
+			}
+			return bson.Document(b.Finish())
 		}) {
-			return nil
+			return c, nil
 		}
 	}
 }

@@ -59,13 +59,14 @@ const whole = `min: {k: {"$minKey": 1}}, max: {k: {"$maxKey": 1}}`
 
 // TestClone: a range is read in batches, each document once, whatever the layout is, and
 // however many have one key: in the order of the records where the collection lies by its
-// shard key, else by the index on that, and where the index goes in between by all of the
+// shard key or in slots by date, else by the index on that, and where the index goes in between by all of the
 // collection.
 func TestClone(t *testing.T) {
 	for _, tc := range []struct{ name, index, place string }{
 		{"hashed", "", "record"},
 		{"by id", "", "key"},
-		{"windows", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`, "key"},
+		{"slots", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1000000000}]}`, "record"},
+		{"slots by last writes", `{createIndexes: "c", indexes: [{key: {_ts: 1}, name: "ts", expireAfterSeconds: 1000000000, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}]}`, "key"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			m := start(t, "s0")

@@ -58,7 +58,7 @@ var errEmptyChunk = mongoerr.New(mongoerr.CannotSplit, "cannot find a split poin
 // cut finds where to cut a range into parts of so many bytes, limit points at the most, or,
 // with 0 bytes, in two halves. By an index on the shard key it reads no documents, and takes
 // each for one of the collection's average size. Without one it reads the documents of the
-// range, if the collection is laid out by the shard key, else all of the collection.
+// range, if the collection is laid out by the shard key or in slots, else all of the collection.
 // Errors: 87.
 func (s *Shard) cut(ctx context.Context, c *catalog.Collection, span schema.ShardRange, size int64, limit int) (cuts, error) {
 	ix := c.ShardKeyIndex()
@@ -188,11 +188,16 @@ func (s *Shard) eachKeyOfRecords(ctx context.Context, c *catalog.Collection, spa
 func (s *Shard) boundAt(ctx context.Context, c *catalog.Collection, key []byte) (b shard.Bound, ok bool, err error) {
 	one := schema.ShardRange{Min: shard.Bound{Key: key}, Max: shard.Bound{Key: keystring.Successor(key)}}
 	var failed error
-	err = s.each(ctx, c, one, bson.Value{}, func(doc bson.Doc, _ func() bson.Value) bool {
+	first := func(doc bson.Doc, _ func() bson.Value) bool {
 		b, failed = c.Sharding().Key.BoundOf(doc)
 		ok = failed == nil
 		return false
-	})
+	}
+	if c.Windowed() && c.ShardKeyIndex() != nil { // rather than look into each window of a slot
+		_, err = (&keyWalk{s: s, coll: c, span: one, f: first}).all(ctx)
+	} else {
+		err = s.each(ctx, c, one, bson.Value{}, first)
+	}
 	if err == nil {
 		err = failed
 	}
@@ -212,7 +217,7 @@ func (s *Shard) cutBySample(ctx context.Context, c *catalog.Collection, span sch
 		if c.HoldsBuckets() {
 			return s.eachBucket(ctx, c, span, bson.Value{}, f)
 		}
-		return s.eachByID(ctx, c, span, all, all, f)
+		return s.each(ctx, c, span, bson.Value{}, f)
 	}
 	err := each(func(doc bson.Doc, _ func() bson.Value) bool {
 		found.documents++

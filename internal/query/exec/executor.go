@@ -607,7 +607,7 @@ func (x *Executor) counting(c *catalog.Collection, q *Query) func(plan.Node) pla
 		fast := plan.MatchesAll(q.Filter) && q.Hint.IsMissing() && (c == nil || c.Virtual() == nil)
 		if q.leavesOut && q.Hint.IsMissing() && c.Hiding() == nil {
 			if rest, _ := match.WithoutOwned(q.Filter.Root()); rest == nil {
-				q.ownedOnly = c.InOrderOfShardKey()
+				q.ownedOnly = c.ReadsRanges()
 				fast = q.ownedOnly
 			}
 		}

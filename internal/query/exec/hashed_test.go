@@ -13,13 +13,22 @@ import (
 // hashedKeys are shard keys by which collections lie in some tests; "" for the order of _id.
 var hashedKeys = []string{"", "", "", `{"_id": "hashed"}`, `{"a": "hashed"}`, `{"b": "hashed", "a": 1}`}
 
-// create makes a collection that lies by _id or by a shard key.
+// create makes a collection that lies by _id, by a shard key or in slots.
 func (h *house) create(t *rapid.T, ns schema.Namespace) *catalog.Collection {
 	if _, err := h.catalog.Create(context.Background(), ns, nil); err != nil {
 		t.Fatal(err)
 	}
 	if key := rapid.SampledFrom(hashedKeys).Draw(t, "shard key"); key != "" {
 		h.lieHashed(t, ns, key)
+		if rapid.Bool().Draw(t, "in slots") {
+			spec := bson.MustParse(`{v: 2, key: {due: 1}, name: "due", expireAfterSeconds: 0}`)
+			if _, _, err := h.catalog.CreateIndexes(context.Background(), ns, []bson.Doc{spec}); err != nil {
+				t.Fatal(err)
+			}
+			if !h.catalog.Lookup(ns).Windowed() {
+				t.Fatal("the collection does not lie in slots")
+			}
+		}
 	}
 	return h.catalog.Lookup(ns)
 }

@@ -58,24 +58,31 @@ func (s *KeyScan) Next(ctx context.Context) (key, record []byte, err error) {
 	}
 }
 
-// RecordScan reads the documents of a range of records, in order, over one state of the
-// store: all of them, hidden or not. It must be closed.
+// RecordScan reads the documents of a chunk, in the order of their records, over one state of
+// the store: all of them, hidden or not. It must be closed.
 type RecordScan struct {
-	scan  collScan
-	row   stage.Row
+	it    *catalog.ChunkIter
+	begun bool
 	works int
 	done  func()
 }
 
-// ScanRecords opens a scan of the records in a range, over a fresh snapshot.
-func (x *Executor) ScanRecords(c *catalog.Collection, r layout.KeyRange) *RecordScan {
+// ScanRecords opens a scan of the records of a chunk, over a fresh snapshot.
+func (x *Executor) ScanRecords(c *catalog.Collection, k layout.Chunk) (*RecordScan, error) {
 	source, done := x.freshSource(c)
-	return source.scanRecords(r, done)
+	scan, err := source.scanRecords(k, done)
+	if err != nil {
+		done()
+	}
+	return scan, err
 }
 
-func (s *source) scanRecords(r layout.KeyRange, done func()) *RecordScan {
-	node := &plan.CollScan{}
-	return &RecordScan{scan: collScan{stats: stage.Stats{Node: node}, node: node, source: s, lower: r.From, upper: r.To}, done: done}
+func (s *source) scanRecords(k layout.Chunk, done func()) (*RecordScan, error) {
+	it, err := s.coll.EachOf(s.reader, k)
+	if err != nil {
+		return nil, err
+	}
+	return &RecordScan{it: it, done: done}, nil
 }
 
 // Next moves to the next document and its record; both are valid until the following call,
@@ -84,20 +91,26 @@ func (s *RecordScan) Next(ctx context.Context) (record []byte, doc bson.Doc, err
 	if s.works++; s.works%stage.CtxEvery == 0 && ctx.Err() != nil {
 		return nil, nil, context.Cause(ctx)
 	}
-	for {
-		switch state, err := s.scan.Work(ctx, &s.row); {
-		case err != nil || state == stage.EOF:
-			return nil, nil, err
-		case state == stage.Advanced:
-			return s.row.Record, s.row.Doc, nil
-		}
+	ok := false
+	if s.begun {
+		ok = s.it.Next()
+	} else {
+		ok, s.begun = s.it.First(), true
 	}
+	if !ok {
+		return nil, nil, s.it.Err()
+	}
+	v, err := s.it.Value()
+	if err != nil {
+		return nil, nil, err
+	}
+	return s.it.Key(), v, nil
 }
 
 // Close gives back what the scan holds.
 func (s *RecordScan) Close() error {
 	defer s.done()
-	return s.scan.Close()
+	return s.it.Close()
 }
 
 // Document calls f with the document of a record in the scan's state of the store, nil
@@ -121,8 +134,8 @@ func (s *KeyScan) Close() error {
 }
 
 // countOwned counts the documents of the collection that the shard owns: all in the
-// source's state of the store, except those in hidden ranges. The documents are in the order
-// of the shard key (Collection.InOrderOfShardKey).
+// source's state of the store, except those in hidden ranges, which are read without the others
+// (Collection.ReadsRanges).
 func (s *source) countOwned(ctx context.Context) (int64, error) {
 	n, _, err := storage.ReadCounter(s.reader, s.coll.Ident)
 	if err != nil {
@@ -138,20 +151,25 @@ func (s *source) countOwned(ctx context.Context) (int64, error) {
 	return n, nil
 }
 
-// countRange counts the documents in a range of the shard key: by the records, if they are
-// in its order, else by an index.
+// countRange counts the documents in a range of the shard key: by the records, if the layout
+// knows them, else by an index.
 func (s *source) countRange(ctx context.Context, r schema.ShardRange) (n int64, err error) {
 	var next func(context.Context) (key, value []byte, err error)
 	var end func() error
-	if chunk, ok := s.coll.Chunk(r); ok {
-		k := s.again().scanRecords(chunk, func() {})
+	ix := s.coll.ShardKeyIndex()
+	// In slots entries are shorter, and may be fewer than windows; and after a relayout the
+	// state may be of another layout than the descriptor.
+	if chunk, ok := s.coll.Chunk(r); ok && (ix == nil || !s.coll.Windowed()) {
+		k, err := s.scanRecords(chunk, func() {})
+		if err != nil {
+			return 0, err
+		}
 		next, end = func(ctx context.Context) ([]byte, []byte, error) {
 			record, _, err := k.Next(ctx)
 			return record, nil, err
 		}, k.Close
 	} else {
-		ix := s.coll.ShardKeyIndex()
-		if err := invariant.Require(ix != nil, "exec: the documents are in the order of the shard key"); err != nil {
+		if err := invariant.Require(ix != nil, "exec: the documents of a range can be read without the others"); err != nil {
 			return 0, err
 		}
 		k := &KeyScan{scan: s.again().scanKeys(ix, r.Min.Key, r.Max.Key), done: func() {}}
