@@ -6,6 +6,7 @@ import (
 	"errors"
 	"flag"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -21,12 +22,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
-var restores = flag.Int("backup.restores", 12, "how many times TestAt restores to")
+var restores = flag.Int("backup.restores", 10, "how many times TestAt restores to")
 
 var errNoBackup = errors.New("there is no backup yet")
 
 // follow runs mayfly backup --follow until stop is called, which returns what it has printed.
-func follow(t *testing.T, args ...string) (stop func() string) {
+func follow(t *testing.T, args ...string) (stop func(s os.Signal) string) {
 	t.Helper()
 	var out bytes.Buffer
 	cmd := exec.Command(testkit.Binary(t), append([]string{"backup", "--follow"}, args...)...)
@@ -34,15 +35,12 @@ func follow(t *testing.T, args ...string) (stop func() string) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	end := sync.OnceFunc(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		if err := cmd.Wait(); err != nil {
+	t.Cleanup(func() { _ = cmd.Process.Kill() })
+	return func(s os.Signal) string {
+		_ = cmd.Process.Signal(s)
+		if err := cmd.Wait(); err != nil && s != os.Kill {
 			t.Errorf("mayfly backup --follow: %v\n%s", err, &out)
 		}
-	})
-	t.Cleanup(end)
-	return func() string {
-		end()
 		return out.String()
 	}
 }
@@ -106,7 +104,11 @@ func TestAt(t *testing.T) {
 		return nil
 	})
 	from := time.Now()
-	time.Sleep(10 * time.Second)
+	time.Sleep(5 * time.Second)
+	stop(os.Kill)
+	time.Sleep(time.Second)
+	stop = follow(t, "--uri", w.uri, "--to", repository, "--every", "4s", "--logEvery", "500ms")
+	time.Sleep(5 * time.Second)
 	work.end(t)
 	cancel()
 	expiry.Wait()
@@ -117,7 +119,7 @@ func TestAt(t *testing.T) {
 		t.Fatal(err)
 	}
 	stored, gone := timesOf(t, w.all, "i"), timesOf(t, w.all, "d")
-	if out := stop(); strings.Contains(out, "gap") || strings.Count(out, "files of") < 2 {
+	if out := stop(syscall.SIGTERM); strings.Contains(out, "gap") || strings.Count(out, "files of") < 1 {
 		t.Errorf("mayfly backup --follow: %s", out)
 	}
 	t.Log(mayfly(t, 0, "backup", "verify", "--from", repository))
@@ -162,6 +164,7 @@ func TestAt(t *testing.T) {
 		t.Errorf("a restore to a time that the log does not reach: %s", out)
 	}
 	mayfly(t, 0, "restore", "--from", repository, "--to", dir, "--at", "latest")
+	spoilLog(t, repository)
 	s := testkit.StartIn(t, dir, "--replSet", "rs1", "--initiate")
 	if n, err := s.Direct().Database("app").Collection("expiring").CountDocuments(t.Context(), bson.D{}); err != nil || n != 0 {
 		t.Errorf("%d documents are there that are due: %v", n, err)
@@ -170,4 +173,40 @@ func TestAt(t *testing.T) {
 		_, err := s.Direct().Database("app").Collection("later").InsertOne(t.Context(), bson.D{})
 		return err
 	})
+}
+
+// spoilLog damages the last object of the log, and then removes one in the middle.
+func spoilLog(t *testing.T, repository string) {
+	t.Helper()
+	all, err := filepath.Glob(filepath.Join(repository, "log", "*", "*"))
+	if err != nil || len(all) < 3 {
+		t.Fatalf("the log has %d objects: %v", len(all), err)
+	}
+	restore := func(code int, want string) {
+		dir := filepath.Join(t.TempDir(), "new")
+		out := mayfly(t, code, "restore", "--from", repository, "--to", dir, "--at", time.Now().UTC().Add(time.Hour).Format(time.RFC3339))
+		if !strings.Contains(out, want) {
+			t.Errorf("%q is not in %s", want, out)
+		}
+	}
+	last := all[len(all)-1]
+	b, err := os.ReadFile(last)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 0x40
+	if err := os.WriteFile(last, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "new")
+	if out := mayfly(t, 1, "restore", "--from", repository, "--to", dir, "--at", "latest"); !strings.Contains(out, filepath.Base(last)) {
+		t.Errorf("%s is not named in %s", last, out)
+	}
+	mayfly(t, 100, "serve", "--dbpath", dir, "--port", "0")
+	if err := os.Remove(all[len(all)-2]); err != nil {
+		t.Fatal(err)
+	}
+	restore(100, "has a gap")
+	mayfly(t, 1, "backup", "verify", "--from", repository) // sets the last one aside
+	restore(100, "reaches only up to")
 }

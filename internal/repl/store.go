@@ -232,6 +232,10 @@ func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 // copied else, which takes longer here and must be replayed there.
 const flushPatience = 10 * time.Second
 
+// keptBehind is how many entries a copy keeps before those that it needs: entries of raft's own
+// have no time, and the time of the last one is looked for before it (position).
+const keptBehind = 1024
+
 // copyTo makes a copy of the store in a directory, which is replaced, for another member.
 // It may leave out the part of the log before an entry. Any goroutine may call it.
 func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
@@ -252,7 +256,7 @@ func (s *Store) copyTo(ctx context.Context, dir string, below uint64) error {
 	}
 	s.copying.Lock()
 	defer s.copying.Unlock()
-	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below))
+	return s.engine.CheckpointWithout(dir, storage.IdentRaft, entryKey(s.opts.Group, 0), entryKey(s.opts.Group, below-min(below, keptBehind)))
 }
 
 // room returns by how many bytes the free space exceeds the limit at which writes fail.
