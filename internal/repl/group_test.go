@@ -582,3 +582,34 @@ func TestForgedMessages(t *testing.T) {
 		t.Error("a forged message had an effect")
 	}
 }
+
+// What waits for a majority is bounded: raft drops what is proposed beyond that, and with it
+// fails all that was evaluated before (rules 9, 19). An entry of 16 MB is one.
+func TestUncommittedIsBounded(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	w.isolate(p, true)
+	const size = 16 << 20
+	var outcomes [maxUncommittedBytes/size + 3]outcome
+	for i := range outcomes {
+		p.do(func() {
+			ev, err := p.g.Evaluate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.g.Propose(ev, encodeWrites([]write{{1, make([]byte, size)}}), nil, outcomes[i].set)
+		})
+	}
+	dropped := 0
+	for _, o := range outcomes {
+		if o.done && errors.Is(o.err, ErrDropped) {
+			dropped++
+		}
+	}
+	if waiting := len(p.g.inflight); waiting+dropped != len(outcomes) || waiting*size > maxUncommittedBytes+size || waiting < 2 {
+		t.Errorf("%d of %d wait, %d were dropped", waiting, len(outcomes), dropped)
+	}
+	if p.g.epoch == 0 {
+		t.Error("what was evaluated before that is not refused")
+	}
+}
