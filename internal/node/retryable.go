@@ -18,9 +18,9 @@ import (
 type attempt struct {
 	x       *catalog.Execution // nil if the command is not retryable
 	op      *command.Op
-	numbers bson.Doc // stmtIds, nil for none
-	first   int32    // the number of the first statement, where numbers is nil
-	retried []int32  // statements that were answered from a record
+	numbers []int32 // stmtIds, nil for none
+	first   int32   // the number of the first statement, where numbers is nil
+	retried []int32 // statements that were answered from a record
 }
 
 // newAttempt reads the numbers of a command's statements: stmtIds, or stmtId for the
@@ -28,8 +28,11 @@ type attempt struct {
 func newAttempt(op *command.Op, statements int) (attempt, error) {
 	a := attempt{x: op.Execution, op: op}
 	if op.Args.Has("stmtIds") {
-		a.numbers = op.Args.Value("stmtIds").Doc()
-		if n := a.numbers.Len(); n != statements {
+		a.numbers = make([]int32, 0, statements)
+		for v := range op.Args.Value("stmtIds").Doc().Values() {
+			a.numbers = append(a.numbers, v.Int32())
+		}
+		if n := len(a.numbers); n != statements {
 			return a, mongoerr.New(mongoerr.InvalidLength, "Number of statement ids must match the number of batch entries. Got %d statement ids but %d operations. "+
 				"Statement ids: { stmtIds: %s }", n, statements, op.Args.Value("stmtIds"))
 		}
@@ -47,7 +50,7 @@ func (a *attempt) number(i int) int32 {
 	if a.numbers == nil {
 		return a.first + int32(i)
 	}
-	return int32(a.numbers.Lookup(bson.Index(i)).Int32())
+	return a.numbers[i]
 }
 
 // executed returns what an earlier attempt did for the i-th statement, if one executed it;
