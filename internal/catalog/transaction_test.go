@@ -158,6 +158,30 @@ func TestTransactionTooLarge(t *testing.T) {
 	if n := c.memory.Stats().Operations.Held; n != before {
 		t.Errorf("when it is over %d bytes are held, and %d were before", n, before)
 	}
+	// Those that write nothing take memory, too: there are so many at most.
+	var idle []*Transaction
+	for err = nil; err == nil && len(idle) <= left/idleBytes; {
+		n, s := new(Newest), retryable.Session{ID: [16]byte{3, byte(len(idle)), byte(len(idle) >> 8)}}
+		if _, err := n.Txn(c, s); err != nil {
+			t.Fatal(err)
+		}
+		x, failed := c.BeginExecution(n, s, 1)
+		if failed != nil {
+			t.Fatal(failed)
+		}
+		if tr, err = c.BeginTransaction(x); err == nil {
+			idle = append(idle, tr)
+		}
+	}
+	if !mongoerr.Is(err, mongoerr.ExceededMemoryLimit) || len(idle) < left/idleBytes/2 {
+		t.Errorf("after %d idle ones: %v", len(idle), err)
+	}
+	for _, tr := range idle {
+		tr.Abort()
+	}
+	if n := c.memory.Stats().Operations.Held; n != before {
+		t.Errorf("when all are over %d bytes are held, and %d were before", n, before)
+	}
 	others.Close()
 
 	tr = transact(t, c, 2)

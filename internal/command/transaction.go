@@ -205,6 +205,7 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	}
 	t, err := c.BeginTransaction(x)
 	if err != nil {
+		x.End()
 		return err
 	}
 	expiry := c.Clock.ExpiryTime()
