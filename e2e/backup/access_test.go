@@ -62,3 +62,14 @@ func TestTLS(t *testing.T) {
 		mayfly(t, 100, "backup", "--uri", s.URI()+options, "--to", repository)
 	}
 }
+
+// TestDetached takes no backup of a member's data on a server that is no member.
+func TestDetached(t *testing.T) {
+	s := testkit.Start(t, "--replSet", "rs0", "--initiate")
+	s.Stop()
+	s.Args = nil
+	s.Run()
+	if out := mayfly(t, 100, "backup", "--uri", s.URI(), "--to", filepath.Join(t.TempDir(), "repository")); !strings.Contains(out, "without --replSet") {
+		t.Error(out)
+	}
+}

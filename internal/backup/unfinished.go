@@ -34,7 +34,7 @@ type unfinishedLine struct {
 // openUnfinished opens the notes about the backup of a server.
 func (r *Repository) openUnfinished(host string) (*unfinished, error) {
 	sum := sha256.Sum256([]byte(host))
-	u := &unfinished{path: r.path(path.Join(unfinishedDirctory, hex.EncodeToString(sum[:8]))), known: map[string]string{}}
+	u := &unfinished{path: r.path(path.Join(unfinishedDirectory, hex.EncodeToString(sum[:8]))), known: map[string]string{}}
 	if err := os.MkdirAll(filepath.Dir(u.path), 0o700); err != nil {
 		return nil, err
 	}

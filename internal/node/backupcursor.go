@@ -192,7 +192,7 @@ func (n *Node) openBackup(ctx context.Context, owner string) (_ *backupCopy, err
 		c.copied, err = repl.CopyStandalone(ctx, n.Catalog.Engine(), c.dir)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the files cannot be copied: %w", err)
+		return nil, err
 	}
 	if err := c.list(); err != nil {
 		return nil, err

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -58,9 +59,16 @@ func (m *Member) Copy(ctx context.Context, dir string) (c Copied, err error) {
 }
 
 // CopyStandalone makes a copy of the data of a standalone in a directory that does not
-// exist: a whole data directory.
+// exist: a whole data directory. Data of a set's member are not copied so: what the member has
+// promised the set would be in two places.
 func CopyStandalone(ctx context.Context, e *storage.Engine, dir string) (Copied, error) {
 	c := Copied{At: Position{Time: Timestamp(time.Now().Unix()) << 32}}
+	switch config, err := Stored(e); {
+	case err != nil:
+		return c, err
+	case config != nil:
+		return c, mongoerr.New(mongoerr.IllegalOperation, "The data of this server belong to a member of the replica set %s, but it was started without --replSet: back up a member", config.Set)
+	}
 	flushed, err := e.StartFlush()
 	if err != nil {
 		return c, err
