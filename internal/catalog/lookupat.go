@@ -13,7 +13,8 @@ import (
 // LookupAt returns the descriptor for reading a collection in an earlier state of the
 // store: now is what Lookup finds, or nil. It returns nil if there was none of
 // that name. Errors: 246 if the name was that of another collection, the
-// collection had other indexes or options, or its documents are not all in the store.
+// collection had other indexes or options, its documents are not all in the store, or it is
+// sharded, and this shard did not have it.
 func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s storage.Reader) (*Collection, error) {
 	if now != nil {
 		if err := now.readableAt(); err != nil {
@@ -29,7 +30,7 @@ func (c *Catalog) LookupAt(ns schema.Namespace, now *Collection, s storage.Reade
 			return nil, err
 		case was != nil && bytes.Equal(was, is):
 			return now, nil
-		case was != nil:
+		case was != nil, now.sharding != nil: // or a shard has got its first range since: others had the documents
 			return nil, errChangedSince(ns)
 		}
 	}

@@ -145,3 +145,22 @@ func TestSnapshotOfLongAgo(t *testing.T) {
 		}
 	}
 }
+
+// TestSnapshotBeforeFirstRange: a shard that has got a collection, and its first range, after a
+// time has nothing of that time, and says so: its documents were another one's then.
+func TestSnapshotBeforeFirstRange(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {_id: 1}}`)
+	c.do("app", `{insert: "c", documents: [{_id: 1}, {_id: 10}]}`)
+	c.do("admin", `{split: "app.c", middle: {_id: 10}}`)
+	at := c.do("app", `{find: "c", readConcern: {level: "snapshot"}}`).Lookup("cursor").Doc().Lookup("atClusterTime").Timestamp()
+	c.do("admin", `{moveChunk: "app.c", find: {_id: 10}, to: "s1"}`)
+	reply, err := c.try("app", fmt.Sprintf(`{find: "c", sort: {_id: 1}, readConcern: {level: "snapshot", atClusterTime: Timestamp(%d, %d)}}`, at>>32, uint32(at)))
+	if err == nil {
+		t.Errorf("at a time before the move: %s", batch(reply))
+	}
+	if got := batch(c.do("app", `{find: "c", sort: {_id: 1}, readConcern: {level: "snapshot"}}`)); got != "[ { _id: 1 }, { _id: 10 } ]" {
+		t.Errorf("now: %s", got)
+	}
+}
