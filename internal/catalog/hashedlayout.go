@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -140,7 +141,7 @@ const (
 // which nobody else adds any to: a part in each unit, with range tombstones, exact counts and
 // the entries of all indexes. So nothing is left that could come to life when the range is
 // filled again. It returns false if the collection does not lie by the key, or no longer does.
-// Errors: 26, the cause of ctx's end.
+// Errors: 26, 117 for a document that is in no hidden range, the cause of ctx's end.
 func (c *Catalog) RemoveChunk(ctx context.Context, coll *Collection, r schema.ShardRange) (all bool, err error) {
 	var from RecordKey
 	for more := true; more; {
@@ -197,6 +198,9 @@ func (u *Unit) removePart(ctx context.Context, c *Collection, k layout.Chunk) (n
 		if err != nil {
 			return nil, err
 		}
+		if c.sharding.Shown(doc) { // it was handed back, or never was in the range
+			return nil, errShown(c.Namespace)
+		}
 		if err := u.removeEntries(c, it.Key(), doc); err != nil {
 			return nil, err
 		}
@@ -217,6 +221,11 @@ func (u *Unit) removePart(ctx context.Context, c *Collection, k layout.Chunk) (n
 	u.u.Add(c.live.counter, sumDocs, -docs)
 	u.u.Add(c.live.counter, sumBytes, -size)
 	return next, nil
+}
+
+// errShown says that documents that are to go with a hidden range are in none.
+func errShown(ns schema.Namespace) error {
+	return mongoerr.New(mongoerr.ConflictingOperationInProgress, "a range of %s whose documents are removed is hidden no more", ns)
 }
 
 // removedRun is records of a part that lie side by side: no other one of any chunk is ever

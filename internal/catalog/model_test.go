@@ -13,7 +13,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
-	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -98,13 +97,13 @@ func (m *model) chunk(t *rapid.T) {
 	}
 	key := m.coll.Sharding().Key
 	r := key.Whole()
-	at := keystring.Append(nil, bson.Int64(rapid.Int64().Draw(t, "hash")), false, nil)
+	at := boundAt(key, rapid.Int64().Draw(t, "hash"))
 	if rapid.Bool().Draw(t, "lower") {
-		r.Max.Key = at
+		r.Max = at
 	} else {
-		r.Min.Key = at
+		r.Min = at
 	}
-	if all, err := m.c.RemoveChunk(t.Context(), m.coll, r); err != nil || !all {
+	if all, err := removeHidden(t, m.c, &m.coll, r); err != nil || !all {
 		t.Fatal(all, err)
 	}
 	maps.DeleteFunc(m.docs, func(_ string, doc bson.Doc) bool {
@@ -244,6 +243,44 @@ func (m *model) check(t *rapid.T) {
 var hashedKeys = []string{"", "", `{_id: "hashed"}`, `{c: "hashed"}`, `{c: "hashed", "a.x": 1}`}
 
 // shardBy makes a collection a sharded one, which lies as it did.
+// boundAt is the bound of a shard key at which a hash begins.
+func boundAt(k *schema.ShardKey, hash int64) schema.ShardBound {
+	b := new(bson.Builder).Int64(k.Parts[0].Path, hash)
+	for _, p := range k.Parts[1:] {
+		b.Value(p.Path, bson.MinKey)
+	}
+	at, ok := k.ParseBound(b.Finish())
+	if !ok {
+		panic("the bound is none")
+	}
+	return at
+}
+
+// removeHidden hides a range of the shard key, removes what is in it, and shows it again, empty.
+func removeHidden(t failer, c *Catalog, coll **Collection, r schema.ShardRange) (all bool, err error) {
+	t.Helper()
+	if r.Min.Compare(r.Max) < 0 { // else nothing is in it
+		hide(t, c, coll, schema.HiddenRange{ShardRange: r, Operation: 1})
+	}
+	all, err = c.RemoveChunk(context.Background(), *coll, r)
+	hide(t, c, coll)
+	return all, err
+}
+
+// hide hides ranges of a collection, and no others.
+func hide(t failer, c *Catalog, coll **Collection, ranges ...schema.HiddenRange) {
+	t.Helper()
+	now, err := c.SetSharding(context.Background(), (*coll).Namespace, func(c *Collection) (*schema.Sharding, error) {
+		s := *c.sharding
+		s.Hidden = ranges
+		return &s, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	*coll = now
+}
+
 func shardBy(t failer, c *Catalog, ns schema.Namespace, key string) *schema.ShardKey {
 	k, err := schema.ParseShardKey(bson.MustParse(key))
 	if err != nil {

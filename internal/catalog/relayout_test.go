@@ -332,7 +332,7 @@ func (m *relayTwin) chunk(t *rapid.T) {
 	_, docs := records(t, m.c.engine, m.coll)
 	r := drawRange(t, key, docs)
 	_, slots := m.coll.Chunk(r)
-	all, err := m.c.RemoveChunk(t.Context(), m.coll, r)
+	all, err := removeHidden(t, m.c, &m.coll, r)
 	if err != nil || all != slots {
 		t.Fatal(all, err)
 	}

@@ -4,12 +4,13 @@ import (
 	"bytes"
 	"errors"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -30,8 +31,8 @@ func openSlots(t testing.TB, c *Catalog, key string) *Collection {
 // hashes returns the range of a shard key on k from one hash up to another.
 func hashes(k *schema.ShardKey, from, to int64) schema.ShardRange {
 	r := k.Whole()
-	r.Min.Key = keystring.Append(nil, bson.Int64(from), false, nil)
-	r.Max.Key = keystring.Append(nil, bson.Int64(to), false, nil)
+	r.Min = boundAt(k, from)
+	r.Max = boundAt(k, to)
 	return r
 }
 
@@ -142,13 +143,15 @@ func TestRemoveChunkLeavesOthers(t *testing.T) {
 	}
 	insert(ids[0], 1)
 	insert(ids[1], 2) // side by side: the chunk has the two lower hashes
+	r := hashes(coll.sharding.Key, hash(ids[0]), hash(ids[2]))
+	hide(t, c, &coll, schema.HiddenRange{ShardRange: r, Operation: 1})
 	u := c.Begin()
 	defer u.Abort()
 	now, err := u.enter(t.Context(), coll)
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, _ := now.Chunk(hashes(coll.sharding.Key, hash(ids[0]), hash(ids[2])))
+	k, _ := now.Chunk(r)
 	if next, err := u.removePart(t.Context(), now, k); err != nil || next != nil {
 		t.Fatal(next, err)
 	}
@@ -160,6 +163,58 @@ func TestRemoveChunkLeavesOthers(t *testing.T) {
 		t.Errorf("%v is left", docs)
 	}
 	mustValidate(t, c, coll)
+}
+
+// TestRemoveChunkBeside: a unit that met a lock begins again where its chunk begins, so documents
+// of other chunks stay; and a document that is in no hidden range stays, too.
+func TestRemoveChunkBeside(t *testing.T) {
+	const docs = 40
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(t.Context(), ns, nil); err != nil {
+		t.Fatal(err)
+	}
+	coll := lieHashed(t, c, ns, `{"_id": "hashed"}`)
+	r := coll.sharding.Key.Whole()
+	r.Min = boundAt(coll.sharding.Key, 0)
+	lower := 0
+	for held := range int32(docs) {
+		lower = 0
+		for id := range int32(docs) {
+			if schema.HashOf(bson.Int32(id), nil) < 0 {
+				if lower++; held > 0 {
+					continue // it is there
+				}
+			}
+			if err := write(c, coll, nil, new(bson.Builder).Int32("_id", id).Finish()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := c.RemoveChunk(t.Context(), coll, r); !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
+			t.Fatalf("a chunk that is shown is removed: %v", err)
+		}
+		hide(t, c, &coll, schema.HiddenRange{ShardRange: r, Operation: 1})
+		holder := c.Begin()
+		if _, err := holder.u.Lock(t.Context(), storage.LockRecord, coll.Ident, coll.lockName(coll.layout.Append(nil, layout.Place{Doc: new(bson.Builder).Int32("_id", held).Finish()}))); err != nil {
+			t.Fatal(err)
+		}
+		removed := make(chan error, 1)
+		go func() {
+			_, err := c.RemoveChunk(t.Context(), coll, r)
+			removed <- err
+		}()
+		for range 1000 { // for the remover to come as far as the lock
+			runtime.Gosched()
+		}
+		holder.Abort()
+		if err := <-removed; err != nil {
+			t.Fatal(err)
+		}
+		hide(t, c, &coll)
+		if _, left := records(t, c.engine, coll); len(left) != lower || coll.Count() != int64(lower) {
+			t.Fatalf("%d documents are left of the other chunk's %d, %d are counted", len(left), lower, coll.Count())
+		}
+	}
 }
 
 // TestSlotsAfterRelayouts: a sharded collection that was laid by slots and back, and then

@@ -14,7 +14,6 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -162,10 +161,10 @@ func drawRange(t *rapid.T, key *schema.ShardKey, docs []bson.Doc) schema.ShardRa
 	}
 	slices.Sort(at)
 	if rapid.Bool().Draw(t, "lower") {
-		r.Min.Key = keystring.Append(nil, bson.Int64(at[0]), false, nil)
+		r.Min = boundAt(key, at[0])
 	}
 	if rapid.Bool().Draw(t, "upper") {
-		r.Max.Key = keystring.Append(nil, bson.Int64(at[1]), false, nil)
+		r.Max = boundAt(key, at[1])
 	}
 	return r
 }
@@ -216,7 +215,7 @@ func (m *windowTwin) chunk(t *rapid.T) {
 	if n <= 3 {
 		return
 	}
-	if all, err := m.c.RemoveChunk(t.Context(), m.coll, r); err != nil || !all {
+	if all, err := removeHidden(t, m.c, &m.coll, r); err != nil || !all {
 		t.Fatal(all, err)
 	}
 }

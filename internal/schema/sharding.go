@@ -54,6 +54,17 @@ func (s *Sharding) Hides(doc bson.Doc) bool {
 	return slices.ContainsFunc(s.Hidden, func(h HiddenRange) bool { return h.Holds(at) })
 }
 
+// Shown reports whether a document has a shard key that is in no hidden range. One with an
+// array has none, and is neither hidden nor shown.
+func (s *Sharding) Shown(doc bson.Doc) bool {
+	if s == nil {
+		return true
+	}
+	var room [64]byte
+	at, err := s.Key.Append(room[:0], doc)
+	return err == nil && !slices.ContainsFunc(s.Hidden, func(h HiddenRange) bool { return h.Holds(at) })
+}
+
 // Moves reports whether a range of the collection is hidden or blocked. Then the server
 // removes nothing on its own.
 func (s *Sharding) Moves() bool { return s != nil && (len(s.Hidden) > 0 || s.Blocked != nil) }

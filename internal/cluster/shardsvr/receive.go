@@ -294,7 +294,7 @@ func (r *recipient) attempt(ctx context.Context) error {
 	}
 	hidden := receivingOf(r.coll)
 	if hidden == nil || hidden.Operation != p.operation {
-		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is no longer being received", r.ns)
+		return r.errOver()
 	}
 	r.coll, r.key, r.span = r.coll.Stored(), r.coll.Sharding().Key, hidden.ShardRange
 	r.buckets = r.coll.HoldsBuckets()
@@ -330,12 +330,31 @@ func (r *recipient) write(ctx context.Context, d storage.Durability, f func(*pro
 				return err
 			}
 		}
+		if err := r.stillReceives(); err != nil {
+			return err
+		}
 		return r.s.put(ctx, u, receiving, next.doc())
 	})
 	if err == nil {
 		r.note(func() { r.at = next })
 	}
 	return err
+}
+
+// stillReceives is asked by each unit, inside the gates of what it has written: a job may
+// outlive its term as primary, and once the range is owned here, what the donor's log tells of
+// it is how it goes there. Errors: 117.
+func (r *recipient) stillReceives() error {
+	if c := r.s.cat.Lookup(r.ns); c != nil {
+		if h := receivingOf(c); h != nil && h.Operation == r.at.operation {
+			return nil
+		}
+	}
+	return r.errOver()
+}
+
+func (r *recipient) errOver() error {
+	return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the range of %s is no longer being received", r.ns)
 }
 
 // copy copies the whole range. It first notes a position in the donor's log, which is stored
@@ -463,6 +482,9 @@ func (w *writer) evaluate(ctx context.Context, u *catalog.Unit, b batch, docs []
 		}
 	}
 	w.next = next
+	if err := r.stillReceives(); err != nil {
+		return err
+	}
 	return r.s.put(ctx, u, receiving, next.doc())
 }
 
