@@ -184,10 +184,10 @@ func TestStandaloneBecomesMember(t *testing.T) {
 	if _, err := p.insert(2); !mongoerr.Is(err, mongoerr.DuplicateKey) {
 		t.Errorf("a second time: %v", err)
 	}
-	shown := p.Catalog().Lookup(shownConfig)
-	if shown == nil || shown.Count() != 1 {
-		t.Errorf("local.system.replset has no document")
-	}
+	until(t, "local.system.replset has the configuration", func() bool {
+		shown := p.Catalog().Lookup(shownConfig)
+		return shown != nil && shown.Count() == 1
+	})
 	disk := p.kill()
 	if m, err := openTestMember(ms, "a:1", "rs1", disk); !mongoerr.Is(err, mongoerr.InvalidReplicaSetConfig) {
 		t.Errorf("the data of another set: %v %v", m, err)
