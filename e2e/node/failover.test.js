@@ -15,6 +15,10 @@ import { until } from './until.js';
 const rounds = 4;
 const pause = (ms) => new Promise((r) => setTimeout(r, ms));
 
+// broken says that a connection broke. The driver passes the socket's own error on where its
+// write had to wait.
+const broken = (err) => err.name.startsWith('MongoNetwork') || err.code === 'EPIPE' || err.code === 'ECONNRESET';
+
 // repeat calls f with 0, 1, 2, … until it is told to end. A call that ends with a broken
 // connection counts among the unknown: where two break at once, as they do when a process
 // is killed, this driver tries again only what went by the first.
@@ -28,7 +32,7 @@ function repeat(every, f) {
         await f(n, done.length, unknown);
         done.push(n);
       } catch (err) {
-        if (!err.name.startsWith('MongoNetwork') || err.hasErrorLabel('RetryableWriteError')) throw err;
+        if (!broken(err) || err.hasErrorLabel?.('RetryableWriteError')) throw err;
         unknown++;
       }
       await pause(every);
