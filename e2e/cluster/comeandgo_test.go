@@ -30,7 +30,7 @@ func TestShardsComeAndGo(t *testing.T) {
 	n, l, moves := c.load(t, ctx)
 	node := c.mongoose(t)
 	c.admin(t, bson.D{{Key: "balancerStart", Value: 1}})
-	kills, left := 0, 0
+	left := 0
 	n.clients.Go(func() {
 		for i := 0; ctx.Err() == nil; i++ {
 			if c.comesAndGoes(t, ctx, 2+i%2, i%4 < 2) {
@@ -38,18 +38,7 @@ func TestShardsComeAndGo(t *testing.T) {
 			}
 		}
 	})
-	for i := 0; ctx.Err() == nil; i++ {
-		victim := primary(t, sets[i%len(sets)])
-		if victim == nil {
-			time.Sleep(deadTime / 10)
-			continue
-		}
-		victim.Kill()
-		kills++
-		time.Sleep(deadTime)
-		victim.Run()
-		time.Sleep(deadTime)
-	}
+	kills := killPrimaries(t, ctx, sets, deadTime)
 	c.judge(t, n, l, kills, moves)
 	node.check(t)
 	if kills < len(sets) || left < 2 {

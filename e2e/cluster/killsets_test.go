@@ -75,8 +75,9 @@ func primary(t *testing.T, members []*testkit.Server) *testkit.Server {
 }
 
 // killPrimaries kills the primaries of sets, one set after the other, until ctx ends. Each
-// starts again when another member has taken over. It returns how many were killed.
-func killPrimaries(t *testing.T, ctx context.Context, sets [][]*testkit.Server) (kills int) {
+// starts again when another member has taken over, and the next one is killed after a rest. It
+// returns how many were killed.
+func killPrimaries(t *testing.T, ctx context.Context, sets [][]*testkit.Server, rest time.Duration) (kills int) {
 	for i := 0; ctx.Err() == nil; i++ {
 		victim := primary(t, sets[i%len(sets)])
 		if victim == nil {
@@ -87,6 +88,7 @@ func killPrimaries(t *testing.T, ctx context.Context, sets [][]*testkit.Server) 
 		kills++
 		time.Sleep(deadTime)
 		victim.Run()
+		time.Sleep(rest)
 	}
 	return kills
 }
@@ -99,7 +101,7 @@ func TestKillPrimaries(t *testing.T) {
 	defer stop()
 	n, l, moves := c.load(t, ctx)
 	node := c.mongoose(t)
-	kills := killPrimaries(t, ctx, sets)
+	kills := killPrimaries(t, ctx, sets, 0)
 	c.judge(t, n, l, kills, moves)
 	node.check(t)
 	if kills < 2*len(sets) {

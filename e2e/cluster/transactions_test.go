@@ -259,7 +259,7 @@ func TestTransfersOverSets(t *testing.T) {
 	for i := range 4 {
 		running.Go(func() { b.work(ctx, t, uint64(i+1)) })
 	}
-	kills := killPrimaries(t, ctx, sets[1:])
+	kills := killPrimaries(t, ctx, sets[1:], 0)
 	running.Wait()
 	for i := range c.shards { // judge asks the primaries
 		until(t, "a primary", func() error {

@@ -199,7 +199,7 @@ func (u *Unit) removePart(ctx context.Context, c *Collection, k layout.Chunk) (n
 			return nil, err
 		}
 		if c.sharding.Shown(doc) { // it was handed back, or never was in the range
-			return nil, errShown(c.Namespace)
+			return nil, ErrShown(c.Namespace)
 		}
 		if err := u.removeEntries(c, it.Key(), doc); err != nil {
 			return nil, err
@@ -223,8 +223,8 @@ func (u *Unit) removePart(ctx context.Context, c *Collection, k layout.Chunk) (n
 	return next, nil
 }
 
-// errShown says that documents that are to go with a hidden range are in none.
-func errShown(ns schema.Namespace) error {
+// ErrShown says that documents that are to go with a hidden range are in none.
+func ErrShown(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.ConflictingOperationInProgress, "a range of %s whose documents are removed is hidden no more", ns)
 }
 

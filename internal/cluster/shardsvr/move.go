@@ -223,7 +223,7 @@ func (s *Shard) clear(ctx context.Context, c *catalog.Collection, span schema.Sh
 						continue
 					}
 					if !u.OwnedElsewhere(c, doc) {
-						return mongoerr.New(mongoerr.ConflictingOperationInProgress, "a range of %s whose documents are removed is hidden no more", c.Namespace)
+						return catalog.ErrShown(c.Namespace)
 					}
 					if err := remove(ctx, u, c, records[n], doc); err != nil {
 						return err
