@@ -19,6 +19,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo/readconcern"
 	"go.mongodb.org/mongo-driver/v2/mongo/writeconcern"
 
+	"github.com/mayflydb/mayfly/e2e/histories"
 	"github.com/mayflydb/mayfly/internal/sim"
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
@@ -33,111 +34,24 @@ const (
 	operationTime = 15 * time.Second
 )
 
-// groups deals out groups of keys to operations.
-type groups struct {
-	begun time.Time
-	value atomic.Int64
-	mu    sync.Mutex
-	asked int
-	bad   map[string]int // errors, by their text
-}
-
-func (g *groups) now() int64 { return time.Since(g.begun).Nanoseconds() }
-
-func (g *groups) next() int {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	g.asked++
-	return (g.asked - 1) / groupMost
-}
-
-// lists are append-only lists, each a document, that transactions with read concern snapshot
-// append to and read. The history must be one of snapshot isolation.
+// lists are append-only lists that transactions append to and read.
 type lists struct {
-	groups
-	client  *mongo.Client
-	coll    *mongo.Collection
-	history map[int][]sim.ListTxn
-	done    [sim.Unknown + 1]int
+	histories.ListTransactions
+	bad map[string]int // errors, by their text
 }
 
-func (x *lists) transact(ctx context.Context) {
-	group, txn := x.next(), sim.ListTxn{Call: x.now(), Stale: true} // the router may not have heard of what others were told
-	err := x.try(ctx, group, &txn)
-	txn.Return = x.now()
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if err != nil {
-		x.bad[fmt.Sprint(code(err))]++
-	}
-	x.done[txn.Outcome]++
-	x.history[group] = append(x.history[group], txn)
-}
-
-func (x *lists) try(ctx context.Context, group int, txn *sim.ListTxn) error {
-	ctx, stop := context.WithTimeout(ctx, operationTime)
-	defer stop()
-	txn.Outcome = sim.Aborted
-	s, err := x.client.StartSession(options.Session().SetDefaultTransactionOptions(
-		options.Transaction().SetReadConcern(readconcern.Snapshot()).SetWriteConcern(writeconcern.Majority())))
-	if err != nil {
-		return err
-	}
-	defer s.EndSession(context.WithoutCancel(ctx))
-	if err := s.StartTransaction(); err != nil {
-		return err
-	}
-	in := mongo.NewSessionContext(ctx, s)
-	for range 1 + rand.IntN(4) {
-		key := rand.IntN(groupKeys)
-		if rand.IntN(2) == 0 {
-			err = x.read(in, group, key, txn)
-		} else {
-			v := int(x.value.Add(1))
-			txn.Ops = append(txn.Ops, sim.ListOp{Key: key, Append: true, Value: v})
-			_, err = x.coll.UpdateOne(in, bson.D{{Key: "_id", Value: group*groupKeys + key}}, bson.D{{Key: "$push", Value: bson.D{{Key: "v", Value: v}}}}, options.UpdateOne().SetUpsert(true))
-		}
-		if err != nil {
-			return errors.Join(err, s.AbortTransaction(context.WithoutCancel(ctx)))
-		}
-	}
-	err = s.CommitTransaction(ctx)
-	var known mongo.LabeledError
-	switch {
-	case err == nil:
-		txn.Outcome = sim.Committed
-	case errors.As(err, &known) && known.HasErrorLabel("TransientTransactionError"):
-		// It is said to be aborted.
-	default:
-		txn.Outcome = sim.Unknown
-	}
-	return err
-}
-
-func (x *lists) read(ctx context.Context, group, key int, txn *sim.ListTxn) error {
-	var d struct{ V []int }
-	err := x.coll.FindOne(ctx, bson.D{{Key: "_id", Value: group*groupKeys + key}}).Decode(&d)
-	if err == nil || errors.Is(err, mongo.ErrNoDocuments) {
-		txn.Ops = append(txn.Ops, sim.ListOp{Key: key, List: d.V})
-		return nil
-	}
-	return err
+func openLists(client *mongo.Client, coll *mongo.Collection) *lists {
+	x := &lists{ListTransactions: histories.ListTransactions{Client: client, Coll: coll, Keys: groupKeys, Most: groupMost, Patience: operationTime, Stale: true}, bad: map[string]int{}}
+	x.Failed = func(err error) { x.bad[fmt.Sprint(code(err))]++ }
+	x.Begin()
+	return x
 }
 
 func (x *lists) judge(t *testing.T) {
 	t.Helper()
-	for group, history := range x.history {
-		last := sim.ListTxn{Call: x.now()}
-		for key := range groupKeys {
-			until(t, "a list is read", func() error { return x.read(t.Context(), group, key, &last) })
-		}
-		last.Return = x.now()
-		if a := sim.CheckSnapshotLists(append(history, last)); a != nil {
-			t.Errorf("lists of group %d: %v", group, a)
-		}
-	}
-	t.Logf("lists: %d transactions committed, %d aborted, %d unknown; errors by code: %v", x.done[sim.Committed], x.done[sim.Aborted], x.done[sim.Unknown], x.bad)
-	if x.done[sim.Committed] < 10 {
+	done := x.Check(t.Context(), func(group int, what any) { t.Errorf("lists of group %d: %v", group, what) })
+	t.Logf("lists: %d transactions committed, %d aborted, %d unknown; errors by code: %v", done[sim.Committed], done[sim.Aborted], done[sim.Unknown], x.bad)
+	if done[sim.Committed] < 10 {
 		t.Error("lists: too few transactions were committed")
 	}
 }
@@ -145,9 +59,24 @@ func (x *lists) judge(t *testing.T) {
 // registers are documents of one value that clients read (linearizable), write, and compare and
 // set. The answers must be linearizable.
 type registers struct {
-	groups
 	reads, writes *mongo.Collection
-	history       []sim.RegisterOp
+	begun         time.Time
+	value         atomic.Int64
+
+	mu      sync.Mutex
+	asked   int
+	history []sim.RegisterOp
+	bad     map[string]int // errors, by their text
+}
+
+func (g *registers) now() int64 { return time.Since(g.begun).Nanoseconds() }
+
+// next is the group of registers that the next operation is about.
+func (g *registers) next() int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.asked++
+	return (g.asked - 1) / groupMost
 }
 
 func (g *registers) operate(ctx context.Context, client int) {
@@ -333,8 +262,8 @@ func TestNemesisThroughRouters(t *testing.T) {
 	}
 	majority := options.Collection().SetWriteConcern(writeconcern.Majority())
 	begun := time.Now()
-	x := &lists{groups: groups{begun: begun, bad: map[string]int{}}, client: b.client, coll: db.Collection("lists"), history: map[int][]sim.ListTxn{}}
-	g := &registers{groups: groups{begun: begun, bad: map[string]int{}}, writes: db.Collection("registers", majority), reads: db.Collection("registers", options.Collection().SetReadConcern(readconcern.Linearizable()))}
+	x := openLists(b.client, db.Collection("lists"))
+	g := &registers{begun: begun, bad: map[string]int{}, writes: db.Collection("registers", majority), reads: db.Collection("registers", options.Collection().SetReadConcern(readconcern.Linearizable()))}
 
 	watching, end := context.WithCancel(t.Context())
 	defer end()
@@ -361,7 +290,7 @@ func TestNemesisThroughRouters(t *testing.T) {
 	for i := range 3 {
 		writers.Go(func() {
 			for working.Err() == nil {
-				x.transact(context.WithoutCancel(working))
+				x.Transact(context.WithoutCancel(working))
 				time.Sleep(time.Millisecond)
 			}
 		})
