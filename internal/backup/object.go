@@ -31,12 +31,12 @@ const (
 
 // The directories of a repository.
 const (
-	filesDirectory      = "files"
-	backupsDirectory    = "backups"
-	logDirectory        = "log"
-	tempDirectory       = "tmp"
-	damagedDirectory    = "damaged"
-	unfinishedDirectory = "unfinished"
+	filesDirectory   = "files"
+	backupsDirectory = "backups"
+	logDirectory     = "log"
+	tempDirectory    = "tmp"
+	damagedDirectory = "damaged"
+	notesDirectory   = "notes"
 )
 
 // DamageError says that an object is not what was written.

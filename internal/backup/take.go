@@ -46,7 +46,7 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	u, err := r.openUnfinished(c.host)
+	u, err := r.openNotes(c.host)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +67,7 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 	if o.Began != nil {
 		o.Began(m)
 	}
-	t := &taking{r: r, o: o, remote: remote, unfinished: u, taken: &Taken{Manifest: m}, pace: time.Now()}
+	t := &taking{r: r, o: o, remote: remote, notes: u, taken: &Taken{Manifest: m}, pace: time.Now()}
 	if err := t.files(ctx); err != nil {
 		return nil, err
 	}
@@ -98,18 +98,18 @@ func (m *Manifest) describe(head bson.Doc) error {
 
 // taking is a backup that is being taken.
 type taking struct {
-	r          *Repository
-	o          TakeOptions
-	remote     *remoteCopy
-	unfinished *unfinished
-	taken      *Taken
-	done       int64
-	pace       time.Time // when what was read would have been read at the rate
+	r      *Repository
+	o      TakeOptions
+	remote *remoteCopy
+	notes  *notes
+	taken  *Taken
+	done   int64
+	pace   time.Time // when what was read would have been read at the rate
 }
 
 // files stores the files, those that were stored before by their identity.
 func (t *taking) files(ctx context.Context) error {
-	known := t.unfinished.known
+	known := t.notes.known
 	all, err := t.r.Backups()
 	if err != nil {
 		return err
@@ -131,7 +131,7 @@ func (t *taking) files(ctx context.Context) error {
 			if stored.Object, err = t.file(ctx, f); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := t.unfinished.stored(f.identity, stored.Object); err != nil {
+			if err := t.notes.stored(f.identity, stored.Object); err != nil {
 				return err
 			}
 		} else {

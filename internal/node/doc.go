@@ -4,7 +4,7 @@
 //
 // What commands share has files of its own: the check of the privileges that package access
 // says each needs (authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
-// pipelinerules.go). The commands about users and roles are in package account.
+// pipelinerules.go), what backups read (backupcursor.go, readlog.go). The commands about users and roles are in package account.
 //
 // Start reading at node.go, which lists the commands, then at ping.go for the shape of
 // the smallest command.

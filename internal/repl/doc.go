@@ -9,6 +9,9 @@
 // (bootstrap.go, reconfigure.go), hands over (handover.go), reports its state
 // (memberstate.go, health.go), and replaces a member that has lost its disk (replace.go).
 //
+// A state at a time is kept, or made of one that is kept and the log (keptstates.go). A copy of
+// the data (copy.go) and entries of the log become other data by a Restoration (restoration.go).
+//
 // Operations use its data inside the door (door.go), which closes while a snapshot
 // replaces the data. The oplog (oplog.go) is a view of the log as the documents that
 // package oplog makes.

@@ -9,7 +9,8 @@
 //
 // Transactions of clients: transaction.go and committransaction.go. A change stream is merged of
 // those of all shards: changestream.go. Updates and deletes of one document that do not give
-// the shard key: withoutkey.go. What is sampled of queries: samples.go.
+// the shard key: withoutkey.go; those that move a document to another shard: owntransaction.go.
+// What all shards do alike: everywhere.go. What is sampled of queries: samples.go.
 //
 // Start reading at router.go, then routes.go, ask.go and find.go.
 package router

@@ -13,7 +13,9 @@
 // write the reply, so replies leave in the order of their requests. Another
 // goroutine for all connections looks, while an operation runs long, whether
 // its client is still there (watch.go), and another one holds Go's collector to
-// what suits a heap that is mostly the cache (heap.go).
+// what suits a heap that is mostly the cache (heap.go). The process of a member whose disk hangs
+// ends (diskwatch.go), and a server that was restored removes what is due before it serves
+// (restored.go).
 //
 // What speaks TLS is told by its first bytes, and decrypted before anything else is looked at
 // (secure.go).

@@ -21,13 +21,15 @@
 // synced, so that a start can tell a torn end from damage (damage.go): where data that
 // the store once had would be missing, Open changes nothing and refuses. Examine reads
 // the files of a store that is not open, and continues behind damage (examine.go,
-// salvage.go). A store that is open ReadOnly keeps its changes in memory (overlay.go).
+// salvage.go). A store that is open ReadOnly keeps its changes in memory (overlay.go), and one
+// that is marked as unfinished is not opened at all (unfinished.go).
 //
 // # Reading
 //
 // A Snapshot is one state of the store. Snapshots with no commit between them share a
 // view (view.go) and reuse its iterators, since making an iterator costs more than most
-// reads with it. Once there were no writes for a while, idle compaction moves everything
+// reads with it. A LaidState is an earlier state with later changes laid over it (laid.go).
+// Once there were no writes for a while, idle compaction moves everything
 // to the last level of tables (idlecompaction.go), so that a read looks into one level;
 // tables of which much has been deleted are rewritten (reclaim.go).
 //

@@ -12,7 +12,8 @@
 //
 // A shard also coordinates transactions that were written to on several shards, and asks the
 // coordinators of those that it has prepared (coordinatecommit.go, coordinator.go;
-// docs/rfcs/0029-transactions-over-shards.md).
+// docs/rfcs/0029-transactions-over-shards.md); an operator may decide for one that is lost
+// (decidebyhand.go).
 //
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr

@@ -13,10 +13,10 @@ import (
 	"path/filepath"
 )
 
-// unfinished is what a backup notes while it is taken, so that the next one goes on where it
+// notes are what a backup notes while it is taken, so that the next one goes on where it
 // was killed: lines of JSON, which are only hints. Its lock keeps two from taking a backup of
 // one server.
-type unfinished struct {
+type notes struct {
 	path  string
 	f     *os.File
 	owner string            // by which the server knows the backup
@@ -24,17 +24,17 @@ type unfinished struct {
 	known map[string]string // objects by the identities of files
 }
 
-// unfinishedLine is one of its lines.
-type unfinishedLine struct {
+// noteLine is one of their lines.
+type noteLine struct {
 	Owner    string `json:"owner,omitempty"`
 	Identity string `json:"identity,omitempty"`
 	Object   string `json:"object,omitempty"`
 }
 
-// openUnfinished opens the notes about the backup of a server.
-func (r *Repository) openUnfinished(host string) (*unfinished, error) {
+// openNotes opens the notes about the backup of a server.
+func (r *Repository) openNotes(host string) (*notes, error) {
 	sum := sha256.Sum256([]byte(host))
-	u := &unfinished{path: r.path(path.Join(unfinishedDirectory, hex.EncodeToString(sum[:8]))), known: map[string]string{}}
+	u := &notes{path: r.path(path.Join(notesDirectory, hex.EncodeToString(sum[:8]))), known: map[string]string{}}
 	if err := os.MkdirAll(filepath.Dir(u.path), 0o700); err != nil {
 		return nil, err
 	}
@@ -51,7 +51,7 @@ func (r *Repository) openUnfinished(host string) (*unfinished, error) {
 		return nil, errors.Join(err, f.Close())
 	}
 	for line := range bytes.Lines(b) {
-		var l unfinishedLine
+		var l noteLine
 		if json.Unmarshal(line, &l) != nil {
 			continue // it was cut off
 		}
@@ -66,13 +66,13 @@ func (r *Repository) openUnfinished(host string) (*unfinished, error) {
 		return u, nil
 	}
 	u.owner = rand.Text()
-	if err := errors.Join(u.note(unfinishedLine{Owner: u.owner}), f.Sync()); err != nil {
+	if err := errors.Join(u.add(noteLine{Owner: u.owner}), f.Sync()); err != nil {
 		return nil, errors.Join(err, f.Close())
 	}
 	return u, nil
 }
 
-func (u *unfinished) note(l unfinishedLine) error {
+func (u *notes) add(l noteLine) error {
 	b, err := json.Marshal(l)
 	if err == nil {
 		_, err = u.f.Write(append(append([]byte("\n"), b...), '\n')) // a line that was cut off ends
@@ -81,14 +81,14 @@ func (u *unfinished) note(l unfinishedLine) error {
 }
 
 // stored notes that a file is in the repository.
-func (u *unfinished) stored(identity, object string) error {
+func (u *notes) stored(identity, object string) error {
 	if identity == "" {
 		return nil
 	}
-	return u.note(unfinishedLine{Identity: identity, Object: object})
+	return u.add(noteLine{Identity: identity, Object: object})
 }
 
 // end removes the notes: the backup is complete.
-func (u *unfinished) end() error { return u.f.Truncate(0) }
+func (u *notes) end() error { return u.f.Truncate(0) }
 
-func (u *unfinished) close() error { return u.f.Close() }
+func (u *notes) close() error { return u.f.Close() }
