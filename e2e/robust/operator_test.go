@@ -142,7 +142,7 @@ func TestConnectionsAreBounded(t *testing.T) {
 // unless asked for.
 func TestAdminPort(t *testing.T) {
 	port := testkit.FreePort(t)
-	s := testkit.Start(t, "--adminPort", strconv.Itoa(port))
+	s := testkit.Start(t, "--adminPprof", "--adminPort", strconv.Itoa(port))
 	if _, err := s.Client().Database("d").Collection("c").InsertOne(t.Context(), bson.D{}); err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestAdminPort(t *testing.T) {
 func TestSecretsAreShownNowhere(t *testing.T) {
 	const secret = "dG9wIHNlY3JldA=="
 	port := testkit.FreePort(t)
-	s := testkit.Start(t, "--adminPort", strconv.Itoa(port), "--cosmos", "--cosmosPort", "0", "--cosmosKey", secret)
+	s := testkit.Start(t, "--adminPprof", "--adminPort", strconv.Itoa(port), "--cosmos", "--cosmosPort", "0", "--cosmosKey", secret)
 	r, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/debug/pprof/cmdline", port))
 	if err != nil {
 		t.Fatal(err)

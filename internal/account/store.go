@@ -49,6 +49,7 @@ type Store struct {
 	byCertificate bool
 	log           *slog.Logger
 	failures      auth.Failures
+	passwords     passwords
 
 	// scramSHA1 and scramSHA256 are how often passwords are hashed.
 	scramSHA1, scramSHA256 *command.IntParam

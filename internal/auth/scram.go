@@ -194,6 +194,29 @@ func (c *Conversation) Step(message string) (answer string, done bool, err error
 	return answer, c.proven && c.skipEmpty, nil
 }
 
+// Knows reports whether a password is the user's. It takes milliseconds. It is for those who
+// send the password itself.
+func (u *User) Knows(password string) bool {
+	for _, m := range mechanisms {
+		stored, err := storedCredentials(u.Credentials.Lookup(m.name).Doc())
+		if err != nil {
+			continue
+		}
+		text, err := (Password{User: u.Name.User, Text: password}).secret(m.name)
+		if err != nil {
+			return false
+		}
+		salted, err := pbkdf2.Key(m.new, text, []byte(stored.Salt), stored.Iters, m.new().Size())
+		if err != nil {
+			return false
+		}
+		sum := m.new()
+		sum.Write(m.mac(salted, "Client Key"))
+		return hmac.Equal(sum.Sum(nil), stored.StoredKey)
+	}
+	return false
+}
+
 func storedCredentials(d bson.Doc) (scram.StoredCredentials, error) {
 	var out scram.StoredCredentials
 	n := bson.ClampToInt64(d.Lookup("iterationCount"))

@@ -76,7 +76,7 @@ func startRouter(ctx context.Context, dir string, o *Options, config string) (*m
 		return nil, err
 	}
 	m := &mayfly{admin: admin, port: port, dir: filepath.Join(dir, "router"), args: []string{o.Binary, "router", "--configdb", config, "--port", strconv.Itoa(port),
-		"--bind_ip", "127.0.0.1", "--nounixsocket", "--adminPort", strconv.Itoa(admin)}}
+		"--bind_ip", "127.0.0.1", "--nounixsocket", "--adminPprof", "--adminPort", strconv.Itoa(admin)}}
 	return m, m.run(ctx)
 }
 

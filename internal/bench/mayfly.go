@@ -64,7 +64,7 @@ func startServer(ctx context.Context, dir, name string, o *Options, more ...stri
 		return nil, err
 	}
 	data := filepath.Join(dir, name)
-	args := append([]string{o.Binary, "serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPort", strconv.Itoa(admin),
+	args := append([]string{o.Binary, "serve", "--dbpath", data, "--port", strconv.Itoa(port), "--nounixsocket", "--adminPprof", "--adminPort", strconv.Itoa(admin),
 		"--cacheSizeGB", strconv.FormatFloat(o.CacheGB, 'f', -1, 64)}, more...)
 	for _, p := range o.SetParameters {
 		args = append(args, "--setParameter", p)

@@ -21,6 +21,7 @@ type Store struct {
 // loaded is what the files had when they were read last. Immutable.
 type loaded struct {
 	server     *tls.Config
+	optional   *tls.Config     // server, for those who need not show a certificate
 	outgoing   tls.Certificate // what this server shows others
 	roots      *x509.CertPool  // who signs what others show
 	revoked    map[string]map[string]bool
@@ -91,6 +92,8 @@ func (s *Store) load() (*loaded, error) {
 	}
 	l.server = &tls.Config{Certificates: []tls.Certificate{own}, ClientCAs: incoming, ClientAuth: s.asks(), VerifyConnection: func(c tls.ConnectionState) error { return l.stands(c.VerifiedChains) }}
 	l.server.MinVersion, l.server.MaxVersion = s.o.Versions()
+	l.optional = l.server.Clone()
+	l.optional.ClientAuth = tls.VerifyClientCertIfGiven
 	return l, nil
 }
 
@@ -128,8 +131,18 @@ func (s *Store) Requires() bool { return s != nil && s.o.Mode == config.TLSRequi
 // Server is the configuration for connections that come. Each gets what is in effect when it
 // begins.
 func (s *Store) Server() *tls.Config {
+	return s.incoming(func(l *loaded) *tls.Config { return l.server })
+}
+
+// Optional is Server for connections whose clients need not show a certificate: whoever shows
+// one, shows a right one.
+func (s *Store) Optional() *tls.Config {
+	return s.incoming(func(l *loaded) *tls.Config { return l.optional })
+}
+
+func (s *Store) incoming(of func(*loaded) *tls.Config) *tls.Config {
 	first := s.now.Load().server
-	return &tls.Config{MinVersion: first.MinVersion, MaxVersion: first.MaxVersion, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return s.now.Load().server, nil }}
+	return &tls.Config{MinVersion: first.MinVersion, MaxVersion: first.MaxVersion, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return of(s.now.Load()), nil }}
 }
 
 // Client is the configuration for connections to other servers of the set or the cluster; nil

@@ -151,6 +151,7 @@ func (l *loader) together() {
 	l.cosmosKey()
 	l.tls()
 	l.memberKey()
+	l.admin()
 	l.replication()
 	l.role()
 	if l.in.Router {

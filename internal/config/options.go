@@ -149,10 +149,23 @@ type Cosmos struct {
 	CrossPartition    bool
 }
 
+// The values of admin.access.
+const (
+	AdminOpen        = "open"
+	AdminUser        = "user"
+	AdminToken       = "token"
+	AdminCertificate = "certificate"
+)
+
 // Admin is the HTTP server for metrics, health and profiles.
 type Admin struct {
-	Port   int // 0: off
-	BindIP []string
+	Port      int // 0: off
+	BindIP    []string
+	TLS       bool
+	Access    []string // what lets in, any of these
+	TokenFile string
+	Token     string // what TokenFile has, or ""
+	Profiles  bool
 }
 
 // Parameter is one server parameter given at start.

@@ -79,15 +79,7 @@ func (l *loader) memberKey() {
 		}
 		return
 	}
-	info, err := os.Stat(o.KeyFile)
-	if err == nil && info.Mode().Perm()&0o077 != 0 {
-		l.fail("security.keyFile", "permissions on %s are too open", o.KeyFile)
-		return
-	}
-	key := ""
-	if err == nil {
-		key, err = readSecret(o.KeyFile)
-	}
+	key, err := readOwnSecret(o.KeyFile)
 	if err != nil {
 		l.fail("security.keyFile", "%v", err)
 		return
@@ -101,6 +93,18 @@ func (l *loader) memberKey() {
 }
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
+
+// readOwnSecret is readSecret of a file that no other user may read.
+func readOwnSecret(path string) (string, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return "", err
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		return "", fmt.Errorf("permissions on %s are too open", path)
+	}
+	return readSecret(path)
+}
 
 // readSecret is the content of a file, without the space around it.
 func readSecret(path string) (string, error) {

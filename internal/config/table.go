@@ -171,9 +171,17 @@ var table = []option{
 		help: "set a server parameter, name=value; may be repeated"},
 
 	{path: "admin.port", flag: "adminPort", target: func(o *Options) any { return &o.Admin.Port }, text: "0", bounds: ports,
-		help: "port for /metrics, /healthz and /debug/pprof; 0 is off"},
+		help: "port for /metrics and /healthz; 0 is off"},
 	{path: "admin.bindIp", flag: "adminBindIp", target: func(o *Options) any { return &o.Admin.BindIP }, text: "localhost",
 		help: "addresses for the admin port, separated by commas"},
+	{path: "admin.tls", flag: "adminTls", target: func(o *Options) any { return &o.Admin.TLS },
+		help: "speak nothing but TLS on the admin port, with the certificates and authorities of net.tls"},
+	{path: "admin.access", flag: "adminAccess", target: func(o *Options) any { return &o.Admin.Access }, values: []string{AdminOpen, AdminUser, AdminToken, AdminCertificate},
+		help: "what lets in to the admin port, any of a list: user: a user of admin and its password (serverStatus for /metrics, setParameter for /debug/pprof); token: admin.tokenFile's; certificate: one signed by the authorities; open: nothing is asked. Default: token if there is one, else user with access control, else open. /healthz is open always"},
+	{path: "admin.tokenFile", flag: "adminTokenFile", target: func(o *Options) any { return &o.Admin.TokenFile },
+		help: "file with the token that lets in to the admin port (Authorization: Bearer), at least 16 characters; nobody else may read it"},
+	{path: "admin.pprof", flag: "adminPprof", target: func(o *Options) any { return &o.Admin.Profiles },
+		help: "answer /debug/pprof on the admin port, too: profiles show what is in memory"},
 
 	{path: "cosmos.enabled", flag: "cosmos", target: func(o *Options) any { return &o.Cosmos.Enabled },
 		help: "answer the REST protocol of Azure Cosmos DB's NoSQL API too"},

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/access"
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -15,6 +16,15 @@ import (
 func (n *Node) EnableAccessControl() {
 	n.access = &access.Control{Accounts: n.accounts, Collections: collectionsOf{n}}
 	n.Dispatcher.Authorize = n.authorize
+}
+
+// CheckPassword is account.Store.CheckPassword, on data that stay open meanwhile.
+func (n *Node) CheckPassword(ctx context.Context, remote, local string, name auth.UserName, password string) (p *auth.Principal, err error) {
+	err = n.inside(ctx, func(ctx context.Context) error {
+		p, err = n.accounts.CheckPassword(ctx, remote, local, name, password)
+		return err
+	})
+	return p, err
 }
 
 // authorize decides whether op's client may run it (code 13 if not). It is

@@ -45,6 +45,11 @@ func (r *Router) userCommands() []*command.Command {
 	return all
 }
 
+// CheckPassword is account.Store.CheckPassword.
+func (r *Router) CheckPassword(ctx context.Context, remote, local string, name auth.UserName, password string) (*auth.Principal, error) {
+	return r.accounts.CheckPassword(ctx, remote, local, name, password)
+}
+
 // configUsers is the account.Source of a router.
 type configUsers struct{ *Router }
 

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -14,6 +15,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"golang.org/x/net/netutil"
+
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/invariant"
 )
@@ -23,6 +27,9 @@ const (
 	adminStopTimeout = time.Second
 	adminMaxHeader   = 16 << 10
 )
+
+// maxAdmins bounds the connections to the admin port; more wait.
+const maxAdmins = 64
 
 // admin is the HTTP server with /metrics, /healthz and /debug/pprof. It runs from
 // before the engine opens until after it has closed.
@@ -46,9 +53,17 @@ func (s *Server) startAdmin(ctx context.Context, o config.Admin) (*admin, error)
 		Handler: s.adminHandler(), ReadTimeout: adminReadTimeout, MaxHeaderBytes: adminMaxHeader,
 		BaseContext: func(net.Listener) context.Context { return s.life },
 	}
+	if o.TLS {
+		a.http.TLSNextProto = map[string]func(*http.Server, *tls.Conn, http.Handler){} // no HTTP/2
+	}
+	s.warnOfAdmin(o)
 	served := make(chan error)
 	for _, l := range a.listeners {
-		s.network.Info("Admin HTTP server listens", "id", logAdmin, "address", l.Addr().String())
+		s.network.Info("Admin HTTP server listens", "id", logAdmin, "address", l.Addr().String(), "tls", o.TLS, "access", o.Access)
+		l = netutil.LimitListener(l, maxAdmins)
+		if o.TLS {
+			l = tls.NewListener(l, s.certificates.Optional())
+		}
 		go func() { served <- a.http.Serve(l) }()
 	}
 	go func() {
@@ -76,13 +91,16 @@ func (a *admin) stop() {
 
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle("GET /metrics", promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("GET /healthz", s.healthz)
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/cmdline", s.commandLine)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
-	mux.HandleFunc("/debug/pprof/symbol", pprof.Symbol)
-	mux.HandleFunc("/debug/pprof/trace", pprof.Trace)
+	mux.Handle("GET /metrics", s.admitting(auth.ServerStatus, promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
+	if !s.Options.Admin.Profiles {
+		return mux
+	}
+	for path, h := range map[string]http.HandlerFunc{
+		"": pprof.Index, "cmdline": s.commandLine, "profile": pprof.Profile, "symbol": pprof.Symbol, "trace": pprof.Trace,
+	} {
+		mux.Handle("/debug/pprof/"+path, s.admitting(auth.SetParameter, h))
+	}
 	return mux
 }
 

@@ -90,7 +90,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, data.close())
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, Collectors: s.appMetrics(d, data, ttl),
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: s.appMetrics(d, data, ttl),
 		Components: append([]Component{
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "backups", Stop: func(context.Context) error { n.EndBackups(); return nil }},

@@ -45,7 +45,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients,
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: r.CheckPassword,
 		Components: slices.Concat([]Component{
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},

@@ -68,6 +68,8 @@ type App struct {
 	Clients    *command.Clients // called for every connection; nil for none
 	// Components start in this order, and stop in the reverse.
 	Components []Component
+	// CheckPassword is for the admin port.
+	CheckPassword CheckPassword
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector
 }

@@ -489,6 +489,7 @@ func TestAdmin(t *testing.T) {
 	if err != nil || a != nil {
 		t.Fatal("the admin server runs unasked")
 	}
+	s.Options.Admin.Access, s.Options.Admin.Profiles = []string{config.AdminOpen}, true
 	h := s.adminHandler()
 	get := func(path string) (int, string) {
 		w := &answer{header: http.Header{}, code: http.StatusOK}
