@@ -19,13 +19,14 @@ func (p *Process) buildInfo() *command.Command {
 }
 
 func (p *Process) runBuildInfo(_ context.Context, op *command.Op) error {
-	b := op.Reply.String("version", Version).String("gitVersion", GitVersion).OpenArray("modules").Close()
-	b.String("allocator", "go").String("javascriptEngine", cmp.Or(p.JavaScriptEngine, "none")).String("sysInfo", "deprecated")
-	b.OpenArray("versionArray")
-	for i, v := range versionArray {
-		b.Int32(bson.Index(i), v)
+	b := op.Reply.String("version", Version)
+	if op.Controlled() && op.Client.Principal() == nil { // as servers after 8.0 have it (versionOnlyIfPreAuth)
+		appendVersion(b)
+		return nil
 	}
-	b.Close()
+	b.String("gitVersion", GitVersion).OpenArray("modules").Close()
+	b.String("allocator", "go").String("javascriptEngine", cmp.Or(p.JavaScriptEngine, "none")).String("sysInfo", "deprecated")
+	appendVersion(b)
 	b.OpenDoc("openssl").String("running", "disabled").String("compiled", "disabled").Close()
 	b.OpenDoc("buildEnvironment").String("distmod", "").String("distarch", arch()).String("cc", "").String("ccflags", "").
 		String("cxx", runtime.Version()).String("cxxflags", "").String("linkflags", "").String("target_arch", arch()).
@@ -35,6 +36,14 @@ func (p *Process) runBuildInfo(_ context.Context, op *command.Op) error {
 		b.Strings("storageEngines", StorageEngine)
 	}
 	return nil
+}
+
+func appendVersion(b *bson.Builder) {
+	b.OpenArray("versionArray")
+	for i, v := range versionArray {
+		b.Int32(bson.Index(i), v)
+	}
+	b.Close()
 }
 
 // StorageEngine is the name of the storage engine.
