@@ -23,7 +23,7 @@ test: lint test-unit test-e2e ## install what the tests need, then run all of th
 
 .PHONY: test-unit
 test-unit: ## the Go tests with assertions on, without anything to install
-	$(GO) test -tags invariants -timeout 15m ./cmd/... ./internal/...
+	$(GO) test -tags invariants -timeout 15m ./cmd/... ./embed/... ./internal/...
 
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server

@@ -1,6 +1,9 @@
 // Command mayfly is the database: `mayfly serve` runs a server. Each
 // subcommand is one file, and listed in the table in main.go.
 //
+// Started under the name mongod or mongos it takes the options of those, without a subcommand
+// (mongod.go).
+//
 // Start reading at serve.go.
 package main
 
@@ -18,8 +21,10 @@ import (
 type subcommand struct {
 	name, help string
 	// run gets what follows the name and returns the exit code.
-	run func(args []string) int
+	run subcommandFunc
 }
+
+type subcommandFunc = func(args []string) int
 
 var subcommands = []subcommand{
 	{"serve", "run a server", serve},
@@ -32,9 +37,14 @@ var subcommands = []subcommand{
 	{"version", "print the version", version},
 }
 
-func main() { os.Exit(run(os.Args[1:])) }
+func main() { os.Exit(run(os.Args)) }
 
-func run(args []string) int {
+// run runs what a command line asks for, the program's name first, and returns the exit code.
+func run(argv []string) int {
+	if as, ok := mongods[programName(argv[0])]; ok {
+		return as(argv[1:])
+	}
+	args := argv[1:]
 	if len(args) == 0 {
 		usage(os.Stdout)
 		return config.ExitClean

@@ -25,7 +25,7 @@ const asMayfly = "TEST_BINARY_IS_MAYFLY"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asMayfly) != "" {
-		os.Exit(run(os.Args[1:]))
+		os.Exit(run(os.Args))
 	}
 	os.Exit(m.Run())
 }
@@ -58,10 +58,13 @@ type running struct {
 
 func startServer(t *testing.T, dir string, args ...string) *running {
 	t.Helper()
-	r := &running{
-		Cmd:   mayfly(t, append([]string{"serve", "--dbpath", dir, "--port", "0", "--unixSocketPrefix", t.TempDir()}, args...)...),
-		lines: make(chan string, 10000),
-	}
+	return runUntilItListens(t, mayfly(t, append([]string{"serve", "--dbpath", dir, "--port", "0", "--unixSocketPrefix", t.TempDir()}, args...)...))
+}
+
+// runUntilItListens runs a server on any port until the test ends.
+func runUntilItListens(t *testing.T, cmd *exec.Cmd) *running {
+	t.Helper()
+	r := &running{Cmd: cmd, lines: make(chan string, 10000)}
 	out, err := r.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

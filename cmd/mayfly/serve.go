@@ -12,17 +12,18 @@ import (
 
 // serve runs a server until it is asked to stop.
 func serve(args []string) int {
-	return runServer("mayfly serve [options]", config.Input{Args: args, CheckParameter: server.CheckParameter}, server.Assemble)
+	return runServer("mayfly serve [options]", version, config.Input{Args: args, CheckParameter: server.CheckParameter}, server.Assemble)
 }
 
 // router runs a router until it is asked to stop.
 func router(args []string) int {
-	return runServer("mayfly router --configdb set/host:port,host:port [options]",
+	return runServer("mayfly router --configdb set/host:port,host:port [options]", version,
 		config.Input{Args: args, CheckParameter: server.CheckRouterParameter, Router: true}, server.AssembleRouter)
 }
 
-// runServer runs what open opens with the options of in, and returns the exit code.
-func runServer(usage string, in config.Input, open server.Open) int {
+// runServer runs what open opens with the options of in, and returns the exit code. version is
+// what --version runs.
+func runServer(usage string, version subcommandFunc, in config.Input, open server.Open) int {
 	in.Argv, in.Env = os.Args, os.Environ()
 	o, err := config.Load(in)
 	switch {

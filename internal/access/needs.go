@@ -54,7 +54,7 @@ func init() {
 		"setQuerySettings": clusterNeeds(auth.QuerySettings), "removeQuerySettings": clusterNeeds(auth.QuerySettings),
 		"setUserWriteBlockMode": clusterNeeds(auth.SetUserWriteBlockMode),
 		"getDefaultRWConcern":   clusterNeeds(auth.GetDefaultRWConcern), "setDefaultRWConcern": clusterNeeds(auth.SetDefaultRWConcern),
-		"autoCompact": clusterNeeds(auth.Compact), "configureFailPoint": clusterNeeds(auth.Internal), "features": anyone,
+		"autoCompact": clusterNeeds(auth.Compact), "configureFailPoint": clusterNeeds(auth.Internal), "advanceClock": clusterNeeds(auth.Internal), "features": anyone,
 		"whatsmyuri": anyone, "listCommands": anyone,
 
 		"startSession": anyone, "refreshSessions": anyone, "endSessions": anyone, "killSessions": killSessionsNeeds,

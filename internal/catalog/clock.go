@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,8 @@ const (
 //   - Stamped is the time that writes are stamped with: the later of the
 //     two.
 //
+// A test sets it forward with Advance, which is no jump: both times follow at once.
+//
 // Safe for use by many goroutines.
 type Clock struct {
 	wall func() time.Time // nil: the computer's
@@ -34,7 +37,8 @@ type Clock struct {
 	// fresh is a recent moment at which the clock was right; nil while it is off.
 	fresh atomic.Pointer[moment]
 
-	mu struct {
+	ahead atomic.Int64 // nanoseconds by which it was set forward; changed under mu
+	mu    struct {
 		sync.Mutex
 		at      time.Time     // when base was right, with its monotonic reading
 		base    time.Time     // the wall clock's time then
@@ -58,10 +62,37 @@ func NewClock(wall func() time.Time) *Clock {
 // read reads the monotonic clock and the wall clock.
 func (c *Clock) read() (now, wall time.Time) {
 	now = time.Now()
-	if c.wall == nil {
-		return now, now.Round(0)
+	wall = now
+	if c.wall != nil {
+		wall = c.wall()
 	}
-	return now, c.wall().Round(0)
+	return now, wall.Round(0).Add(time.Duration(c.ahead.Load()))
+}
+
+// Now returns the wall clock's time.
+func (c *Clock) Now() time.Time {
+	_, wall := c.read()
+	return wall
+}
+
+// At returns this clock's time when the computer's was t.
+func (c *Clock) At(t time.Time) time.Time { return t.Add(time.Duration(c.ahead.Load())) }
+
+// maxAhead is as far as a clock can be set forward, in total.
+const maxAhead = 100 * 365 * 24 * time.Hour
+
+// Advance sets the clock forward by d, and returns its time. It fails if d is negative, or the
+// clock would be maxAhead or more ahead of the computer's.
+func (c *Clock) Advance(d time.Duration) (time.Time, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if d < 0 || d > maxAhead-time.Duration(c.ahead.Load()) {
+		return time.Time{}, fmt.Errorf("a clock cannot be set forward by %v: it is %v ahead, and goes up to %v", d, time.Duration(c.ahead.Load()), maxAhead)
+	}
+	c.fresh.Store(nil)
+	c.mu.base = c.mu.base.Add(d)
+	c.ahead.Add(int64(d))
+	return c.Now(), nil
 }
 
 // times reads both clocks: the wall clock and the monotonic one.
@@ -74,6 +105,7 @@ func (c *Clock) times() (wall, steady time.Time) {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	now, wall = c.read() // Advance may have come in between
 	steady = c.mu.base.Add(now.Sub(c.mu.at))
 	off := wall.Sub(steady)
 	if off.Abs() <= clockStep {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -46,6 +47,12 @@ type Dispatcher struct {
 	FailWrite *FailPoint
 	// FailGetMore makes a getMore fail that has found its cursor; nil as FailCommand.
 	FailGetMore *FailPoint
+
+	// Wall is the server's clock: what time it is for documents and their expiry. What passes
+	// within the process (sessions, cursors, time limits) goes by the computer's.
+	Wall *catalog.Clock
+	// RemoveDue removes what is due, in a pass of the TTL monitor; nil on a server without one.
+	RemoveDue func(ctx context.Context) error
 
 	// Host is "name:port" of this server, as currentOp prints it.
 	Host string
@@ -85,13 +92,26 @@ type Dispatcher struct {
 
 // NewDispatcher makes a Dispatcher with empty tables and the parameters that they obey.
 func NewDispatcher(log *slog.Logger) *Dispatcher {
-	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log, ProcessID: bson.NewObjectID()}
+	d := &Dispatcher{Registry: NewRegistry(), Params: NewParams(), Status: NewStatus(), Log: log, ProcessID: bson.NewObjectID(), Wall: catalog.NewClock(nil)}
 	d.Cursors = NewCursors(d.Params)
 	d.Sessions = NewSessions(d.Params)
 	d.Transactions = NewTransactions(d.Params)
 	d.Profiler = NewProfiler()
 	d.registerStatus()
 	return d
+}
+
+// Advance sets the server's clock forward, for tests, removes what has come due by that, and
+// returns the clock's time. Error 2.
+func (d *Dispatcher) Advance(ctx context.Context, by time.Duration) (time.Time, error) {
+	now, err := d.Wall.Advance(by)
+	if err != nil {
+		return now, mongoerr.New(mongoerr.BadValue, "%s", err)
+	}
+	if d.RemoveDue != nil {
+		err = d.RemoveDue(ctx)
+	}
+	return now, err
 }
 
 // Dispatch runs one request to its end. It does not fail: errors are replies.

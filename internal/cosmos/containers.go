@@ -237,7 +237,7 @@ func (r *request) postContainers() error {
 		return badRequest("The database has %d containers already.", maxResources)
 	}
 	c := &container{
-		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.written), seconds: r.written, created: r.now.UnixNano(), numbers: &numbers{},
+		db: d.id, rid: newContainerRID(d.rid), etag: newETag(r.written), seconds: r.written, created: r.s.clock.At(r.now).UnixNano(), numbers: &numbers{},
 	}
 	if err := checkBoxes(body); err != nil {
 		return err

@@ -68,7 +68,7 @@ func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Do
 		return err
 	}
 	var rows []bson.Value
-	run := q.Start(r.now, func(v bson.Value) bool { rows = append(rows, v); return true })
+	run := q.Start(r.s.clock.At(r.now), func(v bson.Value) bool { rows = append(rows, v); return true })
 	for _, d := range docs {
 		if more, err := run.Add(d); err != nil {
 			return err
@@ -314,7 +314,7 @@ func (p *pager) run(key []bson.Value) error {
 	p.placed = p.whole && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
 	p.lsn, p.until = p.c.writes.Latest(), math.MaxInt64
 	p.collecting = p.whole && p.c.collection != nil && p.c.writes.Settled() == p.lsn
-	run := p.q.Start(p.r.now, p.emit)
+	run := p.q.Start(p.r.s.clock.At(p.r.now), p.emit)
 	p.selecting = run
 	run.Hold(p.r.held.Hold(p.r))
 	run.Until(p.r.interrupted)

@@ -94,7 +94,7 @@ func New(ctx context.Context, o Options) (*Server, error) {
 
 // newServer makes a Server that has read no definitions.
 func newServer(o Options, key []byte) (*Server, error) {
-	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes), clock: catalog.NewClock(nil)}
+	s := &Server{o: o, registry: newRegistry(o.Catalog), wanted: make(chan wantedIndex, maxWantedIndexes), clock: o.Dispatcher.Wall}
 	if o.Catalog != nil {
 		s.clock = o.Catalog.Clock
 	}

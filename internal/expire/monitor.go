@@ -44,6 +44,9 @@ type Options struct {
 	Exec       *exec.Executor
 	Dispatcher *command.Dispatcher
 	Log        *slog.Logger
+	// Guest says that the process is another program's, whose threads and processors are not
+	// for removal to change.
+	Guest bool
 }
 
 // Monitor is the TTL monitor: one background goroutine that removes what is
@@ -54,8 +57,10 @@ type Monitor struct {
 	Stats  Stats
 	wake   chan struct{} // capacity 1: the sleep has changed
 	rule   chan struct{} // capacity 1: a rule has changed
-	stop   context.CancelFunc
-	done   sync.WaitGroup
+	// asked has those who wait for a pass that begins after they asked: see Pass.
+	asked chan chan struct{}
+	stop  context.CancelFunc
+	done  sync.WaitGroup
 
 	held atomic.Pointer[string] // why it does not start; nil for no reason
 	// units is read-held over each unit that removes something, and limits counts the
@@ -71,7 +76,7 @@ type Monitor struct {
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), states: newRuleStates(), relays: newRelays()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan struct{}), states: newRuleStates(), relays: newRelays()}
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -109,6 +114,26 @@ func (m *Monitor) ruleChanged() {
 	}
 }
 
+// Pass has the monitor make a pass now, and waits for its end. If the monitor is not started
+// it waits for that; if it is held, it does nothing.
+func (m *Monitor) Pass(ctx context.Context) error {
+	if m.held.Load() != nil {
+		return nil
+	}
+	ended := make(chan struct{})
+	select {
+	case m.asked <- ended:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	select {
+	case <-ended:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // Hold sets the reason, for reports, why the monitor is not started.
 func (m *Monitor) Hold(why string) { m.held.Store(&why) }
 
@@ -137,7 +162,11 @@ func (m *Monitor) Stop() {
 }
 
 func (m *Monitor) run(ctx context.Context) {
-	for m.sleep(ctx) {
+	for {
+		asked, ok := m.sleep(ctx)
+		if !ok {
+			return
+		}
 		switch {
 		case !m.params.Enabled.Load():
 			m.say(ctx, slog.LevelDebug, logDisabled, "disabled")
@@ -150,13 +179,16 @@ func (m *Monitor) run(ctx context.Context) {
 				m.interrupted(ctx, err)
 			}
 		}
+		if asked != nil {
+			close(asked)
+		}
 	}
 }
 
 // sleep waits for the next pass, counted from now, with due checks in between; a
-// change of the parameter takes effect at once. It returns false when the monitor is
-// stopped.
-func (m *Monitor) sleep(ctx context.Context) bool {
+// change of the parameter takes effect at once. asked is who has asked for the pass, or nil.
+// It returns false when the monitor is stopped.
+func (m *Monitor) sleep(ctx context.Context) (asked chan struct{}, ok bool) {
 	begun := time.Now()
 	interval, checked := dueCheckInterval, begun
 	for {
@@ -165,7 +197,10 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 		select {
 		case <-ctx.Done():
 			t.Stop()
-			return false
+			return nil, false
+		case asked = <-m.asked:
+			t.Stop()
+			return asked, true
 		case <-m.wake:
 			t.Stop()
 			m.say(ctx, slog.LevelInfo, logSleepChanged, "ttlMonitorSleepSecs has changed", slog.Int64("newSleepSeconds", m.params.SleepSecs.Load()))
@@ -180,7 +215,7 @@ func (m *Monitor) sleep(ctx context.Context) bool {
 		}
 		m.governor.idle() // also while nothing may be removed: it learns what is normal then
 		if checked = time.Now(); !checked.Before(next) {
-			return true
+			return nil, true
 		}
 		m.watchClock(ctx)
 		var err error

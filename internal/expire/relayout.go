@@ -440,7 +440,7 @@ func (x *relayRun) did(ctx context.Context, s catalog.RelayStep, took time.Durat
 		p.total = max(p.total, p.done)
 		return fmt.Sprintf("Relayout: moving documents, %s left", p.left())
 	})
-	if x.end == nil && m.governor.Busy() {
+	if !m.o.Guest && x.end == nil && m.governor.Busy() {
 		x.end = yield()
 	}
 	return x.pass.pause(ctx, max(time.Duration(m.relays.rest.Load()), m.governor.worked(relayCost*took)))

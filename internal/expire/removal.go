@@ -123,7 +123,7 @@ func (v *removal) permit() *catalog.Permit {
 
 // giveWay makes the rest of a visit yield to clients, where there are any.
 func (v *removal) giveWay() {
-	if v.yielded == nil && v.m.governor.Busy() {
+	if !v.m.o.Guest && v.yielded == nil && v.m.governor.Busy() {
 		v.yielded = yield()
 	}
 }

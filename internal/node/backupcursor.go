@@ -132,6 +132,8 @@ func (n *Node) runBackupCursor(ctx context.Context, op *command.Op, list []bson.
 		return mongoerr.New(mongoerr.InvalidPipelineOperator, "$backupCursor must be the only stage of its pipeline")
 	case arg.Type != bson.TypeDocument:
 		return mongoerr.New(mongoerr.FailedToParse, "The $backupCursor stage specification must be an object, found %s", arg.Type)
+	case n.InMemory:
+		return mongoerr.New(mongoerr.IllegalOperation, "The server's data are in memory, and cannot be backed up")
 	case n.ConfigServer || n.shard && n.ShardName() != "":
 		return mongoerr.New(mongoerr.IllegalOperation, "The server is part of a cluster, and clusters cannot be backed up yet: the backup of one part alone could not be restored")
 	}

@@ -3,7 +3,6 @@ package node
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -279,5 +278,5 @@ func (m *collModification) expiry(o *schema.Options) error {
 		o.ExpireAfterSeconds = schema.NoExpiry
 		return nil
 	}
-	return o.SetExpireAfter(v, time.Now().Unix())
+	return o.SetExpireAfter(v, m.n.Catalog.Clock.Stamped())
 }

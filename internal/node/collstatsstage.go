@@ -1,8 +1,6 @@
 package node
 
 import (
-	"time"
-
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -29,7 +27,7 @@ func (w *world) collStats(arg bson.Doc) (pipeline.Iterator, error) {
 	}
 	ns := w.ns.String()
 	b := new(bson.Builder)
-	b.String("ns", ns).String("host", w.op.Dispatcher.Host).Date("localTime", time.Now().UnixMilli())
+	b.String("ns", ns).String("host", w.op.Dispatcher.Host).Date("localTime", w.op.Dispatcher.Wall.Now().UnixMilli())
 	if o.latency {
 		b.OpenDoc("latencyStats")
 		w.op.Dispatcher.Top.AppendLatency(b, ns, o.histograms)

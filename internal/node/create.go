@@ -2,7 +2,6 @@ package node
 
 import (
 	"context"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -82,7 +81,7 @@ func (n *Node) createAs(ctx context.Context, op *command.Op, id catalog.UUID) er
 	if err := ns.ValidateCreate(); err != nil {
 		return err
 	}
-	o, _, err := schema.NewOptions(ns, op.Body, time.Now().Unix())
+	o, _, err := schema.NewOptions(ns, op.Body, n.Catalog.Clock.Stamped())
 	if mongoerr.Is(err, schema.NoEncryption) && n.Dispatcher.Member != nil {
 		return mongoerr.New(mongoerr.CommandNotSupported, "Encrypted collections are not supported by this server")
 	}

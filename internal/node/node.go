@@ -32,6 +32,8 @@ type Node struct {
 	ByCertificate bool
 	// Process is the process around the node.
 	Process process.Process
+	// InMemory says that the data end with the process.
+	InMemory bool
 	// ConfigServer says that the node is one of the config servers of a cluster.
 	ConfigServer bool
 	// Expiry describes expiry rules; nil if no monitor applies them.

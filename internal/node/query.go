@@ -75,7 +75,7 @@ func (n *Node) scopeIn(m *statementMemory, op *command.Op, c *catalog.Collection
 		now = time.Now()
 	}
 	if m.env.Now = op.Generic.LocalNow; m.env.Now == 0 {
-		m.env.Now = now.UnixMilli()
+		m.env.Now = n.Catalog.Clock.At(now).UnixMilli()
 	}
 	m.ending = op.Ending()
 	s := scope{env: &m.env, expr: &m.expr, match: &m.match}

@@ -47,7 +47,7 @@ func RegisterTestCommands(d *command.Dispatcher) {
 	tests = d.Params.Bool(command.BoolSpec{Name: "enableTestCommands", Startup: true, OnChange: func() {
 		if tests.Load() && d.FailCommand == nil {
 			d.FailCommand, d.FailWrite, d.FailGetMore = &command.FailPoint{}, &command.FailPoint{Writes: true}, &command.FailPoint{GetMores: true}
-			d.Registry.Register(configureFailPoint())
+			d.Registry.Register(configureFailPoint(), advanceClock())
 		}
 	}})
 }

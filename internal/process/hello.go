@@ -75,7 +75,7 @@ func AwaitTopology(ctx context.Context, op *command.Op) (told bson.Value, err er
 // time, the connection, and the common compressors.
 func (p *Process) AppendHello(b *bson.Builder, op *command.Op) {
 	b.Int32("maxBsonObjectSize", MaxBsonObjectSize).Int32("maxMessageSizeBytes", maxMessageSizeBytes).
-		Int32("maxWriteBatchSize", MaxWriteBatch).Date("localTime", time.Now().UnixMilli()).
+		Int32("maxWriteBatchSize", MaxWriteBatch).Date("localTime", op.Dispatcher.Wall.Now().UnixMilli()).
 		Int32("logicalSessionTimeoutMinutes", int32(command.SessionTimeout/time.Minute)).
 		Int("connectionId", op.Client.ConnectionID).Int32("minWireVersion", minWireVersion).
 		Int32("maxWireVersion", MaxWireVersion)

@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/mayflydb/mayfly/internal/command"
 )
@@ -22,7 +21,7 @@ func (p *Process) hostInfo() *command.Command {
 
 func (p *Process) runHostInfo(_ context.Context, op *command.Op) error {
 	m := readMachine()
-	b := op.Reply.OpenDoc("system").Date("currentTime", time.Now().UnixMilli()).String("hostname", p.Name()).
+	b := op.Reply.OpenDoc("system").Date("currentTime", op.Dispatcher.Wall.Now().UnixMilli()).String("hostname", p.Name()).
 		Int32("cpuAddrSize", 64).Int64("memSizeMB", m.memory/mebibyte).Int64("memLimitMB", m.limit/mebibyte).
 		Int32("numCores", m.cores).Int32("numCoresAvailableToProcess", int32(runtime.NumCPU())).
 		Int32("numPhysicalCores", m.cores).Int32("numCpuSockets", m.sockets).String("cpuArch", arch()).

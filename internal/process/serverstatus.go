@@ -32,7 +32,7 @@ func (p *Process) WriteStatus(ctx context.Context, op *command.Op, b *bson.Build
 	b.String("host", p.Name()).String("version", Version).String("process", p.Kind).
 		Strings("service", services[p.Kind]).Int64("pid", int64(os.Getpid())).Double("uptime", float64(up/time.Second)).
 		Int64("uptimeMillis", up.Milliseconds()).Int64("uptimeEstimate", int64(up/time.Second)).
-		Date("localTime", time.Now().UnixMilli())
+		Date("localTime", op.Dispatcher.Wall.Now().UnixMilli())
 	all := op.Body.Lookup("all").Truthy()
 	for _, s := range op.Dispatcher.Status.Sections() {
 		wanted := all || !s.OnDemand

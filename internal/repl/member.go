@@ -364,6 +364,10 @@ func (m *Member) lead(ctx context.Context) {
 	}
 }
 
+// logTransitionComplete is the id of the line that the member is the primary: mongod's, for which
+// tools wait.
+const logTransitionComplete = 21331
+
 // stepUp prepares the catalog for being primary; then the member accepts writes. Where
 // that fails, another member must step up.
 func (m *Member) stepUp(ctx context.Context, term uint64) {
@@ -383,7 +387,7 @@ func (m *Member) stepUp(ctx context.Context, term uint64) {
 			return // the change of role has been told
 		}
 		m.tell()
-		m.o.Log.Info("replication: accepting writes", "term", term)
+		m.o.Log.Info("Transition to primary complete; database writes are now permitted", "id", logTransitionComplete, "term", term)
 		return
 	}
 	if s := m.replica.State(); ctx.Err() != nil || !s.Primary || s.Term != term {

@@ -28,7 +28,7 @@ func newScope(op *command.Op, rt *route, let, collation bson.Doc) (*scope, error
 		start = time.Now()
 	}
 	ending := op.Ending()
-	s := &scope{env: expr.NewEnv(start.UnixMilli()), expr: &expr.Options{Op: &ending}}
+	s := &scope{env: expr.NewEnv(op.Dispatcher.Wall.At(start).UnixMilli()), expr: &expr.Options{Op: &ending}}
 	parsed := rt.collation
 	if !collation.IsEmpty() {
 		var err error

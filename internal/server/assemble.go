@@ -38,11 +38,11 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	}
 	cat := data.catalog
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host, d.Memory, d.Member, d.Writable = s.host(), s.memory, data.member, data.writable
+	d.Host, d.Memory, d.Member, d.Writable, d.Wall = s.host(), s.memory, data.member, data.writable, s.Clock
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Key: s.Options.Security.Key, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat),
+		Key: s.Options.Security.Key, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat), InMemory: s.FS != storage.OSFS(),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -61,7 +61,8 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	if s.Options.Security.Authorization {
 		n.EnableAccessControl()
 	}
-	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor")})
+	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), Guest: s.Guest})
+	d.RemoveDue = ttl.Pass
 	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
@@ -90,14 +91,14 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, data.close())
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: s.appMetrics(d, data, ttl),
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: s.appMetrics(d, data, ttl), Advance: d.Advance,
 		Components: append([]Component{
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "backups", Stop: func(context.Context) error { n.EndBackups(); return nil }},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
 			background("housekeeping", d.Housekeep),
 			background("follower", n.Follow),
-			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
+			background("heap", s.keepHeap),
 			s.ttlComponent(data, ttl),
 		}, slices.Concat(cluster, endpoint, s.replication(data))...),
 	}, nil
@@ -153,7 +154,7 @@ func (s *Server) openEngine(dir string) (*storage.Engine, error) {
 func (s *Server) engineOptions(dir string) storage.Options {
 	o := s.Options.Storage
 	return storage.Options{
-		Dir: dir, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
+		Dir: dir, FS: s.FS, CacheBytes: o.CacheBytes(), JournalInterval: o.JournalCommitInterval(), Log: s.log.Logger("STORAGE"),
 		OnFatal: s.engineFailed,
 	}
 }

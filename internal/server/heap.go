@@ -85,6 +85,13 @@ func (s *Server) memoryLimit() int64 {
 	return cache + s.memory.Stats().Limit + fixedMemory
 }
 
+// keepHeap is keepHeap of the server's process, unless that is another program's.
+func (s *Server) keepHeap(ctx context.Context) {
+	if !s.Guest {
+		keepHeap(ctx, s.memoryLimit())
+	}
+}
+
 // keepHeap applies collectorPercent and limit to the collector until ctx ends, unless
 // the environment sets GOGC or GOMEMLIMIT.
 func keepHeap(ctx context.Context, limit int64) {

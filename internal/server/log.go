@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"slices"
 	"sync/atomic"
@@ -30,6 +31,17 @@ func OpenLog(o config.Log) (*Log, error) {
 	if err != nil {
 		return nil, err
 	}
+	return newLog(o, out), nil
+}
+
+// LogTo is OpenLog to a writer, which gets whole lines, one at a time.
+func LogTo(w io.Writer, o config.Log) *Log {
+	out := &logOutput{}
+	out.mu.w = w
+	return newLog(o, out)
+}
+
+func newLog(o config.Log, out *logOutput) *Log {
 	l := &Log{
 		Verbosity: newVerbosity(), out: out, global: newRing(), warnings: newRing(),
 		utc: o.TimeStampFormat == "iso8601-utc",
@@ -39,7 +51,7 @@ func OpenLog(o config.Log) (*Log, error) {
 	for path, n := range o.ComponentVerbosity {
 		l.Verbosity.Set(path, n)
 	}
-	return l, nil
+	return l
 }
 
 // Logger is the way to write to the log, for the component with the tag c.

@@ -45,7 +45,7 @@ func (s *Server) openData() (*data, error) {
 	if err := prepareDirectory(s.Options.Storage.DBPath, s.control); err != nil {
 		return nil, err
 	}
-	o := catalog.Options{Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")}
+	o := catalog.Options{Clock: s.Clock, Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")}
 	d := &data{quiesce: func() func() { return func() {} }}
 	var err error
 	if s.Options.Replication.Set == "" {
@@ -66,7 +66,7 @@ func (s *Server) openData() (*data, error) {
 // openStandalone opens the data of a standalone. The data of a replica set's member is
 // read-only: writes would be missing in the set's log.
 func (s *Server) openStandalone(d *data, o catalog.Options) error {
-	place, err := storage.Place(storage.OSFS(), s.Options.Storage.DBPath)
+	place, err := storage.Place(s.FS, s.Options.Storage.DBPath)
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	s.peerNetwork(&network)
 	disk := diskWatch{server: s}
 	d.member, err = repl.OpenMember(repl.MemberOptions{
-		Set: r.Set, FS: storage.OSFS(), Dir: s.Options.Storage.DBPath, Open: disk.open, Catalog: o,
+		Set: r.Set, FS: s.FS, Wall: s.Clock.Now, Dir: s.Options.Storage.DBPath, Open: disk.open, Catalog: o,
 		Network: network,
 		Window:  repl.Window{Bytes: uint64(r.OplogSizeMB) << 20, Retention: r.OplogRetention(), Soft: r.OplogMinimumSoft},
 		Quiesce: func() func() { return d.quiesce() }, Log: s.log.Logger("REPL").With("ctx", "replication"), Fatal: s.memberFailed,

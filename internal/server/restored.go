@@ -25,7 +25,7 @@ func (s *Server) expireRestored(ctx context.Context) (err error) {
 		s.control.Warn("The data were restored, and have what is due, as the TTL monitor is disabled", "id", logRestoredDue)
 		return nil
 	}
-	place, err := storage.Place(storage.OSFS(), dir)
+	place, err := storage.Place(s.FS, dir)
 	if err != nil {
 		return err
 	}

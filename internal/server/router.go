@@ -21,7 +21,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	}
 	key := s.Options.Security.Key
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
-	d.Host, d.Memory = s.host(), s.memory
+	d.Host, d.Memory, d.Wall = s.host(), s.memory, s.Clock
 	var engine *javascript.Engine
 	if s.Options.Security.JavaScript {
 		engine = node.NewJavaScript(s.log.Logger("COMMAND"), s.memoryLimit(), s.memory)
@@ -45,7 +45,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 		return nil, err
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, CheckPassword: r.CheckPassword,
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: r.CheckPassword, Advance: d.Advance,
 		Components: slices.Concat([]Component{
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},
@@ -55,7 +55,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			background("default concerns", r.FollowConcerns),
 			background("query settings", r.FollowSettings),
 			background("housekeeping", d.Housekeep),
-			background("heap", func(ctx context.Context) { keepHeap(ctx, s.memoryLimit()) }),
+			background("heap", s.keepHeap),
 		}, endpoint),
 	}, nil
 }

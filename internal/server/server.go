@@ -12,10 +12,12 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/certificate"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 const (
@@ -72,6 +74,8 @@ type App struct {
 	CheckPassword CheckPassword
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector
+	// Advance sets the server's clock forward, and removes what has come due by that.
+	Advance func(ctx context.Context, by time.Duration) (time.Time, error)
 }
 
 // Open opens an App. It is called once, with the addresses bound. Where it
@@ -81,6 +85,12 @@ type Open func(ctx context.Context, s *Server) (*App, error)
 // Server is the process as a value. New makes it, Run is its life.
 type Server struct {
 	Options *config.Options
+	// Clock is the clock of documents and their expiry, FS has the data, and Guest says that
+	// the process is another program's: the server leaves alone how many processors and how
+	// much memory that has. All three may be set before Run.
+	Clock *catalog.Clock
+	FS    storage.FS
+	Guest bool
 
 	log              *Log
 	network, control *slog.Logger
@@ -119,7 +129,7 @@ type Server struct {
 // New makes a server that will serve what open opens.
 func New(o *config.Options, log *Log, open Open) *Server {
 	s := &Server{
-		Options: o, log: log, network: log.Logger("NETWORK"), control: log.Logger("CONTROL").With("ctx", "initandlisten"),
+		Options: o, Clock: catalog.NewClock(nil), FS: storage.OSFS(), log: log, network: log.Logger("NETWORK"), control: log.Logger("CONTROL").With("ctx", "initandlisten"),
 		open: open, stats: newStats(), started: time.Now(), asked: make(chan struct{}), ready: make(chan struct{}),
 	}
 	s.memory = operationMemory(o)
@@ -143,6 +153,12 @@ func (s *Server) shutDown(yields bool) {
 		s.yielded.Store(true)
 	}
 	s.Stop()
+}
+
+// Advance sets the server's clock forward, and removes what has come due by that; once Ready
+// is closed.
+func (s *Server) Advance(ctx context.Context, by time.Duration) (time.Time, error) {
+	return s.app.Advance(ctx, by)
 }
 
 // Ready is closed once clients are let in.

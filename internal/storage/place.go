@@ -21,6 +21,10 @@ const storePrefix = "store-"
 // OSFS is the operating system's file system.
 func OSFS() FS { return vfs.Default }
 
+// InMemory is an empty file system in memory, for data that ends with the process. (NewMemFS
+// is for tests of the store: it keeps what was synced a second time.)
+func InMemory() FS { return vfs.NewMem() }
+
 // Place is the directory of the store of a server whose data directory is dir. Errors:
 // ErrCorruption where the file that names it cannot be understood, and that of an unfinished
 // directory.
