@@ -139,6 +139,7 @@ func TestReshardCollection(t *testing.T) {
 	for _, command := range []string{
 		`{reshardCollection: "app.c", key: {y: "hashed"}}`,
 		`{reshardCollection: "app.c", key: {x: 1}, numInitialChunks: 7}`,
+		`{reshardCollection: "app.c", key: {y: 1, _id: 1}, numInitialChunks: 5}`,
 		`{reshardCollection: "app.c", key: {y: 1, x: "hashed"}}`,
 		`{reshardCollection: "app.c", key: {y: 1, x: "hashed"}, forceRedistribution: true, shardDistribution: [{shard: "s2"}]}`,
 		`{reshardCollection: "app.c", key: {_id: "hashed"}, numInitialChunks: 9}`,

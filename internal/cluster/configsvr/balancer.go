@@ -19,14 +19,33 @@ type balancer struct {
 	// pace is the rate of the last round that moved some of a collection, in bytes per second,
 	// by namespace.
 	pace map[string]float64
+	// soon has a value when a round shall begin without a pause.
+	soon chan struct{}
+}
+
+// balanceSoon has the next round begin now, or behind the one that runs.
+func (s *Server) balanceSoon() {
+	select {
+	case s.balancer.soon <- struct{}{}:
+	default:
+	}
 }
 
 // balance runs the balancer's rounds until the term ends. A round that moved something is soon
-// followed by the next.
+// followed by the next, and so is a command that gives the balancer work.
 func (s *Server) balance(t *term) {
+	if s.RoundPause < 0 {
+		return
+	}
 	pause := s.RoundPause
 	for {
-		if s.sleep(t.ctx, pause); t.ctx.Err() != nil {
+		timer := time.NewTimer(pause)
+		select {
+		case <-timer.C:
+		case <-s.balancer.soon:
+		case <-t.ctx.Done():
+		}
+		if timer.Stop(); t.ctx.Err() != nil {
 			return
 		}
 		moved, err := s.round(t.ctx)

@@ -10,9 +10,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
-// balancerStart enables the balancer. (Manual: balancerStart.)
+// balancerStart enables the balancer, whose next round begins at once. (Manual: balancerStart.)
 func (s *Server) balancerStart() *command.Command {
-	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error { return s.setMode(ctx, "full") })
+	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error {
+		if err := s.setMode(ctx, "full"); err != nil {
+			return err
+		}
+		s.balanceSoon()
+		return nil
+	})
 }
 
 // balancerStop disables the balancer, and waits for the round in progress.

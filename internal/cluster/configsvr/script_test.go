@@ -77,7 +77,7 @@ func start(t testing.TB) *cluster {
 	c.s = New(Options{
 		Catalog: cat, Shards: c, Primary: c.primary, ClusterTime: func() uint64 { return c.clock.Add(1) }, Host: "cfg1:27019",
 		Enter:    func(ctx context.Context) (context.Context, func(), error) { return ctx, func() {}, nil },
-		ConfigDB: func() string { return "cfg/cfg1:27019" }, Log: slog.New(slog.DiscardHandler), Pause: time.Millisecond, RoundPause: time.Hour,
+		ConfigDB: func() string { return "cfg/cfg1:27019" }, Log: slog.New(slog.DiscardHandler), Pause: time.Millisecond, RoundPause: -1,
 	})
 	c.dispatcher = command.NewDispatcher(slog.New(slog.DiscardHandler))
 	c.dispatcher.Registry.Register(c.s.Commands()...)

@@ -43,7 +43,8 @@ type Options struct {
 	ConfigDB func() string
 	Log      *slog.Logger
 	// Pause is how long the driver waits before it retries, RoundPause how long the
-	// balancer waits between rounds. Zero means the default.
+	// balancer waits between rounds. Zero means the default. With a negative RoundPause no
+	// round begins by itself.
 	Pause, RoundPause time.Duration
 	// Throttle returns how long the balancer waits behind a round that moved something; nil for
 	// the default.
@@ -99,6 +100,7 @@ func New(o Options) *Server {
 		o.CriticalSection = func() time.Duration { return DefaultCriticalSection }
 	}
 	s := &Server{Options: o, maps: map[bson.UUID]*shard.Map{}}
+	s.balancer.soon = make(chan struct{}, 1)
 	s.claims.init()
 	return s
 }

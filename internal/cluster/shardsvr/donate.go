@@ -89,15 +89,12 @@ func (r *request) reshardSample(ctx context.Context) error {
 	}
 	b := new(bson.Builder).String("aggregate", c.Namespace.Coll).OpenArray("pipeline")
 	b.OpenDoc("0").OpenDoc("$sample").Int64("size", max(size, 1)).Close().Close()
-	b.OpenDoc("1").OpenDoc("$project").Int32("_id", 0)
+	b.OpenDoc("1").OpenDoc("$project")
 	for field := range key.Pattern().All() {
-		if field == "_id" {
-			continue
-		}
 		b.Int32(field, 1)
 	}
-	if key.Has("_id") {
-		b.Int32("_id", 1)
+	if !key.Has("_id") {
+		b.Int32("_id", 0)
 	}
 	b.Close().Close().Close().OpenDoc("cursor").Int64("batchSize", max(size, 1)).Close()
 	reply, err := r.s.run(ctx, c.Namespace.DB, b.Finish())
