@@ -31,6 +31,13 @@ type Awaiter interface {
 	Await(ctx context.Context)
 }
 
+// Resting is an Awaiter that may want more to come together before it is read again.
+type Resting interface {
+	// Rest returns the moment before which a getMore does not read; it may be over. A getMore
+	// waits for it as long as it may wait for documents.
+	Rest() time.Time
+}
+
 // Paced is a tailable Cursor of a stream of which a router waits to know up to a time. Its
 // methods are called by any goroutine at any time, but Begin and Passed by its owner.
 type Paced interface {
@@ -199,6 +206,11 @@ func GetMore(ctx context.Context, op *Op, id int64, ns string, batchSize, maxTim
 			until = v.Timestamp()
 		}
 		p.Begin(until)
+	}
+	if r, ok := c.spec.Cursor.(Resting); ok {
+		if err := c.rest(ctx, op, min(time.Until(r.Rest()), awaits(maxTimeMS)-time.Since(began))); err != nil {
+			return err
+		}
 	}
 	if p, ok := c.spec.Cursor.(Parked); ok {
 		if err := p.Unpark(ctx); err != nil {

@@ -200,6 +200,49 @@ func TestCursorAwait(t *testing.T) {
 	})
 }
 
+// rests is a counter that is not read before a moment.
+type rests struct {
+	counter
+	until time.Time
+}
+
+func (r *rests) Rest() time.Time { return r.until }
+
+// A cursor that rests is read when it has rested, or when the getMore may not wait any longer.
+func TestCursorRests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		cur := &rests{counter: counter{wake: make(chan int, 1)}}
+		d := cursorServer(&CursorSpec{Cursor: cur, Tailable: true, AwaitData: true})
+		id := readBatch(run(t, d, &Client{}, `{"open":"c"}`)).id
+		for _, c := range []struct {
+			rest, took time.Duration
+			more       string
+			docs       int
+		}{
+			{-time.Second, 0, "", 1},
+			{40 * time.Millisecond, 40 * time.Millisecond, "", 2},
+			{40 * time.Millisecond, 30 * time.Millisecond, `,"maxTimeMS":30`, 2},
+			{40 * time.Millisecond, 10 * time.Millisecond, `,"maxTimeMS":10`, 1},
+			{40 * time.Millisecond, 0, `,"maxTimeMS":0`, 1},
+		} {
+			cur.end, cur.until = cur.next+1, time.Now().Add(c.rest) // one is there, and one comes
+			begun, later := time.Now(), time.AfterFunc(20*time.Millisecond, func() { cur.end++ })
+			if m := more(t, d, id, c.more); m.docs != c.docs || time.Since(begun) != c.took {
+				t.Errorf("resting for %v%s: %+v after %v", c.rest, c.more, m, time.Since(begun))
+			}
+			later.Stop()
+		}
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Millisecond, func() { cancel(mongoerr.New(mongoerr.Interrupted, "killed")) })
+		body := doc(t, fmt.Sprintf(`{"more":{"$numberLong":"%d"},"c":"c"}`, id))
+		cur.until = time.Now().Add(time.Second)
+		if m := readBatch(d.Dispatch(ctx, &Request{Client: &Client{}, DB: "test", Body: body}).Body); m.code != mongoerr.Interrupted {
+			t.Errorf("killed while it rests: %+v", m)
+		}
+		d.Cursors.CloseAll()
+	})
+}
+
 func TestHousekeeping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := CursorSpec{Cursor: &counter{end: 500}}

@@ -219,6 +219,31 @@ func (c *openCursor) spend(op *Op) {
 	}
 }
 
+// awaits is how long a getMore waits for documents; maxTimeMS is −1 where the client gave none.
+func awaits(maxTimeMS int64) time.Duration {
+	if maxTimeMS < 0 {
+		return defaultAwait
+	}
+	return time.Duration(maxTimeMS) * time.Millisecond
+}
+
+// rest waits before a getMore reads, so that more comes together. Errors: the interruption of
+// ctx.
+func (c *openCursor) rest(ctx context.Context, op *Op, d time.Duration) error {
+	if d <= 0 {
+		return nil
+	}
+	from := time.Now()
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+	op.awaited += time.Since(from)
+	return interruption(ctx)
+}
+
 // await waits, parked, until the query may have new documents; false if the time to
 // wait is over.
 func (c *openCursor) await(ctx context.Context, op *Op, began time.Time, maxTimeMS int64) (bool, error) {
@@ -226,11 +251,7 @@ func (c *openCursor) await(ctx context.Context, op *Op, began time.Time, maxTime
 	if p, paced := c.spec.Cursor.(Paced); paced && p.Passed() {
 		return false, nil
 	}
-	wait := defaultAwait
-	if maxTimeMS >= 0 {
-		wait = time.Duration(maxTimeMS) * time.Millisecond
-	}
-	left := wait - time.Since(began)
+	left := awaits(maxTimeMS) - time.Since(began)
 	if !ok || left <= 0 || ctx.Err() != nil {
 		return false, interruption(ctx)
 	}

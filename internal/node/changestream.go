@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -327,6 +328,10 @@ type streamCursor struct {
 	// before; full says that the batch ended with it.
 	told, before []byte
 	full         bool
+	// news says that the batch has told of something, and rest until when the stream is not
+	// read again.
+	news bool
+	rest time.Time
 	// splits says that large events are split; fragments are those of the last event that
 	// were not returned yet.
 	splits    bool
@@ -368,7 +373,7 @@ func (c *streamCursor) Next(ctx context.Context) (bson.Doc, error) {
 
 // tells notes the token of what is returned.
 func (c *streamCursor) tells(token bson.Doc) {
-	c.before, c.told = c.told, append(c.before[:0], token...)
+	c.before, c.told, c.news = c.told, append(c.before[:0], token...), true
 }
 
 // fragment returns the next part of the event.
@@ -392,8 +397,16 @@ func (c *streamCursor) Close() { c.out.Close() }
 // Invalidated implements command.Invalidated.
 func (c *streamCursor) Invalidated() bool { return c.s.ended && len(c.fragments) == 0 }
 
+// Rest implements command.Resting. A router, which merges the stream with others, waits for
+// each of them.
+func (c *streamCursor) Rest() time.Time { return c.rest }
+
 // Park implements command.Parked.
 func (c *streamCursor) Park() error {
+	if c.news && !c.full && !c.s.merged {
+		c.rest = c.s.follower.Answered(time.Now())
+	}
+	c.news = false
 	return errors.Join(c.s.park(), c.out.Park())
 }
 

@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
@@ -461,6 +462,63 @@ func TestStreamLimit(t *testing.T) {
 	member.SetMaxStreams(1) // those that are open stay
 	if !refused() || member.StreamStats().Open != 2 {
 		t.Errorf("with a smaller bound: %+v", member.StreamStats())
+	}
+}
+
+// A standalone has no log, so it has no change streams: 40573 on a collection that is there and
+// on one that is not, on a database and on all, and before the stage's own errors.
+func TestChangeStreamOnStandalone(t *testing.T) {
+	n, client := withData(t)
+	run := func(db, target, stage string) bson.Doc {
+		body, err := bson.ParseJSON(`{"aggregate":` + target + `,"pipeline":[{"$changeStream":` + stage + `}],"cursor":{}}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n.Dispatcher.Dispatch(t.Context(), &command.Request{Client: client, DB: db, Body: body}).Body
+	}
+	body, _ := bson.ParseJSON(`{"insert":"c","documents":[{"_id":1}]}`)
+	n.Dispatcher.Dispatch(t.Context(), &command.Request{Client: client, DB: "d", Body: body})
+	for _, c := range [][3]string{{"d", `"c"`, `{}`}, {"d", `"none"`, `{}`}, {"d", `1`, `{}`}, {"admin", `1`, `{"allChangesForCluster":true}`}, {"d", `"c"`, `{"fullDocument":"x"}`}} {
+		r := run(c[0], c[1], c[2])
+		if code := r.Lookup("code"); code.Type != bson.TypeInt32 || code.Int32() != 40573 || r.Lookup("codeName").Str() != "Location40573" {
+			t.Errorf("%v: %s", c, r)
+		}
+	}
+}
+
+// A stream that has told of what has just come rests where streams are answered as often as they
+// may be: what comes meanwhile is told together. One that is behind does not rest.
+func TestStreamRests(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.members["a"].member.SetAnswers(2)
+	w := s.watch("a", "d", `"c"`, `{}`, ``)
+	insert := func(id int) { s.must("a", "d", fmt.Sprintf(`{"insert":"c","documents":[{"_id":%d}]}`, id)) }
+	for id := range 2 { // the second one is one too many
+		insert(id)
+		w.events(1)
+	}
+	begun, heard := time.Now(), make(chan []bson.Doc, 1)
+	go func() { heard <- w.more(60_000) }()
+	for id := range 3 {
+		insert(10 + id)
+	}
+	if docs, took := <-heard, time.Since(begun); len(docs) != 3 || took < 200*time.Millisecond {
+		t.Errorf("%d events in an answer after %v", len(docs), took)
+	}
+	for id := range 4 {
+		insert(20 + id)
+	}
+	begun = time.Now()
+	for range 4 {
+		w.reply = s.must("a", "d", fmt.Sprintf(`{"getMore":{"$numberLong":"%d"},"collection":"c","batchSize":1}`, w.id))
+		if docs := w.took(); len(docs) != 1 {
+			t.Errorf("a batch of one: %s", w.reply)
+		}
+	}
+	if took := time.Since(begun); took > 1500*time.Millisecond { // one rest behind the first answer, and four if each had one
+		t.Errorf("four batches of a stream that is behind took %v", took)
 	}
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // batch are the documents of a cursor's reply, and its id.
-func batch(t *testing.T, reply bson.Doc) (docs []bson.Doc, id int64) {
+func batch(t testing.TB, reply bson.Doc) (docs []bson.Doc, id int64) {
 	t.Helper()
 	c := reply.Lookup("cursor")
 	if c.Type != bson.TypeDocument {

@@ -24,11 +24,12 @@ import (
 // testSet is members of a replica set in this process, each with its node, on file
 // systems in memory.
 type testSet struct {
-	t       *testing.T
+	t       testing.TB
 	mu      sync.Mutex
 	hosts   map[string]*bufconn.Listener
 	members map[string]*testMember
 	files   map[string]*storage.MemFS // of members that were there before
+	memory  int64                     // bytes of a member's cache and of its memtable
 }
 
 type testMember struct {
@@ -38,8 +39,11 @@ type testMember struct {
 	serve  sync.WaitGroup
 }
 
-func newTestSet(t *testing.T, names ...string) *testSet {
-	s := &testSet{t: t, hosts: map[string]*bufconn.Listener{}, members: map[string]*testMember{}, files: map[string]*storage.MemFS{}}
+func newTestSet(t testing.TB, names ...string) *testSet { return newSetWith(t, 1<<20, names...) }
+
+// newSetWith is newTestSet with so many bytes for caches, and for memtables.
+func newSetWith(t testing.TB, memory int64, names ...string) *testSet {
+	s := &testSet{t: t, memory: memory, hosts: map[string]*bufconn.Listener{}, members: map[string]*testMember{}, files: map[string]*storage.MemFS{}}
 	for _, name := range names {
 		s.members[name] = s.open(name)
 	}
@@ -58,7 +62,7 @@ func (s *testSet) open(name string) *testMember {
 		s.files[name] = fs
 	}
 	m, err := repl.OpenMember(repl.MemberOptions{Set: "rs0", FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
-		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: s.memory, MemtableBytes: s.memory})
 	}, Network: repl.NetworkOptions{Host: host, Dial: s.dial}, Fatal: func(err error) { s.t.Errorf("%s: %v", host, err) }})
 	if err != nil {
 		s.t.Fatal(err)

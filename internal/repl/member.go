@@ -100,6 +100,7 @@ func OpenMember(o MemberOptions) (_ *Member, err error) {
 	m.changed.c = make(chan struct{})
 	m.streams.opened = make(chan struct{}, 1)
 	m.streams.max.Store(DefaultMaxStreams)
+	m.SetAnswers(DefaultAnswers())
 	m.kept.m = m
 	m.chains.from, m.chains.part = maxEffectBytes, partBytes
 	m.kept.SetHistory(DefaultHistory)

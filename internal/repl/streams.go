@@ -2,6 +2,7 @@ package repl
 
 import (
 	"context"
+	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -9,18 +10,21 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"golang.org/x/time/rate"
 )
 
 // Streams are the change streams of a member. As long as there are some, an idle set
 // writes a noop each second, so that their marks move and a resume finds its place.
 type Streams struct {
 	// max is how many may be open.
-	max    atomic.Int64
-	mu     sync.Mutex
-	open   map[*Stream]struct{}
-	recent []*Stream // that were closed, the oldest first
-	lost   int64
-	opened chan struct{} // capacity 1: there are some
+	max atomic.Int64
+	// answers are those that told of something.
+	answers rate.Limiter
+	mu      sync.Mutex
+	open    map[*Stream]struct{}
+	recent  []*Stream // that were closed, the oldest first
+	lost    int64
+	opened  chan struct{} // capacity 1: there are some
 }
 
 // Stream is the position of one stream.
@@ -38,6 +42,12 @@ const (
 	// recentStreams is how long, after a stream was closed, its position counts: its
 	// reader may resume it.
 	recentStreams = 10 * time.Minute
+	// answersEach is how often in a second, for each processor, streams are answered unless
+	// SetAnswers says otherwise: so answers take a quarter of the processors at most, beside what
+	// their events do (one is some 25 µs).
+	answersEach = 10_000
+	// answersAtOnce is for which part of a second streams may be answered at once.
+	answersAtOnce = 100
 	// maxRecent bounds how many of them are remembered.
 	maxRecent = 1000
 	// followTick is how often a set with streams writes something.
@@ -46,6 +56,16 @@ const (
 
 // SetMaxStreams bounds how many streams may be open. Those that are stay open.
 func (m *Member) SetMaxStreams(n int64) { m.streams.max.Store(n) }
+
+// DefaultAnswers is the bound of SetAnswers unless that is called.
+func DefaultAnswers() int64 { return answersEach * int64(runtime.GOMAXPROCS(0)) }
+
+// SetAnswers bounds how often in a second streams are answered, all together, with what has
+// just come: with more of them, more comes together in each answer.
+func (m *Member) SetAnswers(n int64) {
+	m.streams.answers.SetLimit(rate.Limit(n))
+	m.streams.answers.SetBurst(int(max(1, n/answersAtOnce)))
+}
 
 // Follow notes a stream whose reader has read up to a time. Errors: 146 if too many are
 // open.
@@ -71,6 +91,11 @@ func (m *Member) Follow(at uint64) (*Stream, error) {
 
 // Read notes how far the stream was read.
 func (f *Stream) Read(at uint64) { f.at.Store(at) }
+
+// Answered notes that the stream told of all that there was, and returns until when it rests.
+func (f *Stream) Answered(now time.Time) (until time.Time) {
+	return now.Add(f.of.answers.ReserveN(now, 1).DelayFrom(now))
+}
 
 // Close notes that the stream was closed.
 func (f *Stream) Close() {

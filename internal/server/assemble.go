@@ -69,10 +69,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	d.Status.Metric("relayout", func(b *bson.Builder) { b.Fields(ttl.Relayouts()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
 	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member) })
-	registerHistory(d.Params, data.member)
-	registerSyncRate(d.Params, data.member)
-	registerStreams(d.Params, data.member)
-	registerClockDrift(d.Params, data.member)
+	registerMember(d.Params, data.member)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
 	d.Profiler.SetSettings("", command.ProfileSettings{Level: p.Level})

@@ -21,9 +21,7 @@ var scratch = sync.OnceValue(func() *command.Params {
 	(&node.Node{Dispatcher: d, Params: d.Params, Log: log}).Register(d.Registry)
 	expire.NewParams(d.Params, func() {}, func() {})
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
-	registerHistory(d.Params, nil)
-	registerSyncRate(d.Params, nil)
-	registerClockDrift(d.Params, nil)
+	registerMember(d.Params, nil)
 	return d.Params
 })
 

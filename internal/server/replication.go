@@ -139,6 +139,15 @@ func (s *Server) memberFailed(err error) {
 	s.exitNow(config.ExitAbrupt)
 }
 
+// registerMember registers the parameters of a member of a set; m is nil on a standalone, which
+// takes them as well.
+func registerMember(p *command.Params, m *repl.Member) {
+	registerHistory(p, m)
+	registerSyncRate(p, m)
+	registerStreams(p, m)
+	registerClockDrift(p, m)
+}
+
 // registerHistory registers the parameter for how long snapshots that were read at a
 // cluster time stay readable. A standalone keeps none.
 func registerHistory(p *command.Params, m *repl.Member) {
@@ -150,13 +159,18 @@ func registerHistory(p *command.Params, m *repl.Member) {
 	}})
 }
 
-// registerStreams registers how many change streams may be open on a member. mongod has no
-// such bound.
+// registerStreams registers how many change streams may be open on a member, and how often in a
+// second they are answered. mongod has no such bounds.
 func registerStreams(p *command.Params, m *repl.Member) {
-	var most *command.IntParam
+	var most, answers *command.IntParam
 	most = p.Int(command.IntSpec{Name: "maxOpenChangeStreams", Default: repl.DefaultMaxStreams, HasMin: true, OnChange: func() {
 		if m != nil {
 			m.SetMaxStreams(most.Load())
+		}
+	}})
+	answers = p.Int(command.IntSpec{Name: "changeStreamAnswersPerSecond", Default: repl.DefaultAnswers(), Min: 1, HasMin: true, OnChange: func() {
+		if m != nil {
+			m.SetAnswers(answers.Load())
 		}
 	}})
 }
