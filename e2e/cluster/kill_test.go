@@ -79,6 +79,18 @@ func restart(s *testkit.Server) {
 	s.Run()
 }
 
+// restartAt kills a server while one hangs at a request, and starts it again. It returns the time
+// until which what hangs is executed, late, if at all: what its receiver had is gone with it.
+func restartAt(t *testing.T, victim, gets *testkit.Server) time.Time {
+	t.Helper()
+	restart(victim)
+	if victim == gets {
+		return time.Now()
+	}
+	run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
+	return time.Now().Add(hang)
+}
+
 // settles waits until nothing is under way on the config servers.
 func (c *cluster) settles(t *testing.T) {
 	t.Helper()
@@ -169,13 +181,10 @@ func (c *cluster) killAt(t *testing.T, ns string, step moveStep, victim string) 
 		ended <- c.routers[0].Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "moveRange", Value: ns}, {Key: "min", Value: k.Min}, {Key: "max", Value: k.Max}, {Key: "toShard", Value: to}}).Err()
 	}()
 	hangs(t, gets, step.request, ended)
-	restart(parts[victim])
-	if parts[victim] != gets {
-		run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
-	}
+	late := restartAt(t, parts[victim], gets)
 	t.Logf("the client hears: %v", <-ended)
 	c.settles(t)
-	time.Sleep(hang) // what hung is executed late, if at all
+	time.Sleep(time.Until(late))
 	t.Logf("%s had the range, and %s has it", k.Shard, c.chunksOf(t, ns)[0].Shard)
 }
 

@@ -53,16 +53,13 @@ func TestKillInDrain(t *testing.T) {
 				ended := make(chan error, 1)
 				go func() { ended <- c.leaveAndReturn(t) }()
 				hangs(t, gets, step.request, ended)
-				restart(victim)
-				if victim != gets {
-					run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
-				}
+				late := restartAt(t, victim, gets)
 				if err := <-ended; err != nil {
 					t.Fatal(err)
 				}
 				c.settles(t)
 				c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
-				time.Sleep(hang) // what hung is executed late, if at all
+				time.Sleep(time.Until(late))
 				written++
 				if result, err := coll.BulkWrite(t.Context(), all); err != nil || result.ModifiedCount != documents {
 					t.Errorf("%+v %v", result, err)

@@ -79,13 +79,10 @@ func (c *cluster) killInReshardAt(t *testing.T, ns string, key bson.D, i int, vi
 		ended <- c.routers[0].Client().Database("admin").RunCommand(t.Context(), bson.D{{Key: "reshardCollection", Value: ns}, {Key: "key", Value: key}}).Err()
 	}()
 	hangs(t, gets, step.request, ended)
-	restart(victims[victim])
-	if victims[victim] != gets {
-		run(t, gets.Direct().Database("admin"), bson.D{{Key: "configureFailPoint", Value: "failCommand"}, {Key: "mode", Value: "off"}})
-	}
+	late := restartAt(t, victims[victim], gets)
 	t.Logf("the client hears: %v", <-ended)
 	c.settles(t)
-	time.Sleep(hang) // what hung is executed late, if at all
+	time.Sleep(time.Until(late))
 }
 
 // haveCollections demands that each shard has so many collections in app.

@@ -175,6 +175,27 @@ func TestReshardCollection(t *testing.T) {
 	}
 }
 
+// TestReshardByID: the new key has _id, whole or a field of it, and others.
+func TestReshardByID(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {x: "hashed"}}`)
+	var docs []string
+	for i := range 100 {
+		docs = append(docs, fmt.Sprintf(`{_id: {p: %d}, x: %d}`, i, i%10))
+	}
+	c.do("app", `{insert: "c", documents: [`+strings.Join(docs, ", ")+`]}`)
+	for _, key := range []string{`{x: 1, _id: 1}`, `{_id: 1, x: 1}`, `{"_id.p": 1, x: 1}`, `{"_id.p": "hashed"}`} {
+		c.do("admin", `{reshardCollection: "app.c", key: `+key+`, numInitialChunks: 4}`)
+		if n := bson.ClampToInt64(c.do("config", `{count: "chunks"}`).Lookup("n")); n != 4 {
+			t.Errorf("%s: %d chunks", key, n)
+		}
+		if n := bson.ClampToInt64(c.do("app", `{count: "c", query: {x: {$gte: 0}}}`).Lookup("n")); n != 100 {
+			t.Errorf("%s: %d documents", key, n)
+		}
+	}
+}
+
 // checkResharded demands that app.c has what its writers know, once, on its shards, and
 // nothing else.
 func (c *realCluster) checkResharded(writers []*reshardWriter) {

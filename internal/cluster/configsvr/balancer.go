@@ -1,6 +1,7 @@
 package configsvr
 
 import (
+	"bytes"
 	"context"
 	"slices"
 	"sync"
@@ -16,14 +17,45 @@ type balancer struct {
 	mu     sync.Mutex
 	rounds int64
 	inside bool
+	// soon has a value while something that the balancer goes by has changed and no round has
+	// begun since.
+	soon chan struct{}
 	// pace is the rate of the last round that moved some of a collection, in bytes per second,
 	// by namespace.
 	pace map[string]float64
-	// soon has a value when a round shall begin without a pause.
-	soon chan struct{}
 }
 
-// balanceSoon has the next round begin now, or behind the one that runs.
+// lookAgain is how often the balancer looks whether somebody has written config.settings.
+const lookAgain = time.Second
+
+// balance runs the balancer's rounds until the term ends. A round that moved something is soon
+// followed by the next; one that could not move what it wanted as well, and then later each time.
+func (s *Server) balance(t *term) {
+	if s.RoundPause < 0 {
+		return
+	}
+	pause, again := s.RoundPause, time.Duration(0)
+	for {
+		if s.awaitRound(t.ctx, pause); t.ctx.Err() != nil {
+			return
+		}
+		moved, failed, err := s.round(t.ctx)
+		if err != nil && t.ctx.Err() == nil {
+			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "id", 9000605, "error", err.Error())
+		}
+		switch {
+		case moved > 0:
+			pause, again = s.Throttle(), 0
+		case failed > 0:
+			again = min(max(2*again, s.Throttle(), s.Pause), s.RoundPause)
+			pause = again
+		default:
+			pause, again = s.RoundPause, 0
+		}
+	}
+}
+
+// balanceSoon has a round begin now, or Throttle after the last one.
 func (s *Server) balanceSoon() {
 	select {
 	case s.balancer.soon <- struct{}{}:
@@ -31,43 +63,43 @@ func (s *Server) balanceSoon() {
 	}
 }
 
-// balance runs the balancer's rounds until the term ends. A round that moved something is soon
-// followed by the next, and so is a command that gives the balancer work.
-func (s *Server) balance(t *term) {
-	if s.RoundPause < 0 {
-		return
-	}
-	pause := s.RoundPause
+// awaitRound waits until a round is due: after pause, or once something has changed that the
+// balancer goes by, but no sooner than Throttle allows.
+func (s *Server) awaitRound(ctx context.Context, pause time.Duration) {
+	first := min(pause, s.Throttle())
+	had, _ := s.all(settings) // an error is told by the round
+	s.sleep(ctx, first)
+	due := time.NewTimer(pause - first)
+	defer due.Stop()
+	look := time.NewTicker(lookAgain)
+	defer look.Stop()
 	for {
-		timer := time.NewTimer(pause)
 		select {
-		case <-timer.C:
-		case <-s.balancer.soon:
-		case <-t.ctx.Done():
-		}
-		if timer.Stop(); t.ctx.Err() != nil {
+		case <-ctx.Done():
 			return
-		}
-		moved, err := s.round(t.ctx)
-		if err != nil && t.ctx.Err() == nil {
-			s.Log.WarnContext(t.ctx, "A round of the balancer failed", "id", 9000605, "error", err.Error())
-		}
-		if pause = s.RoundPause; moved > 0 {
-			pause = s.Throttle()
+		case <-due.C:
+			return
+		case <-s.balancer.soon:
+			return
+		case <-look.C:
+			if has, err := s.all(settings); err != nil || !slices.EqualFunc(had, has, func(a, b bson.Doc) bool { return bytes.Equal(a, b) }) {
+				return
+			}
 		}
 	}
 }
 
 // round balances once: it splits chunks at the bounds of zones, and makes the moves that
-// package shard chooses, in parallel (invariant pairs there).
-func (s *Server) round(ctx context.Context) (moved int, err error) {
+// package shard chooses, in parallel (invariant pairs there). It returns how many were made and
+// how many failed.
+func (s *Server) round(ctx context.Context) (moved, failed int, err error) {
 	set, err := s.settingsNow()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	now := time.Now()
 	if !set.Active(now.Hour()*60 + now.Minute()) {
-		return 0, nil
+		return 0, 0, nil
 	}
 	s.balancer.mu.Lock()
 	s.balancer.inside = true
@@ -80,11 +112,11 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	}()
 	all, err := s.balanced(ctx)
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	list, err := s.members()
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
 	cuts, moves := shard.Round(all, list, set)
 	for _, c := range cuts {
@@ -104,14 +136,15 @@ func (s *Server) round(ctx context.Context) (moved int, err error) {
 	for i, err := range results {
 		if err != nil {
 			s.Log.InfoContext(ctx, "The balancer could not move a range", "id", 9000607, "ns", moves[i].Namespace, "from", moves[i].From, "to", moves[i].To, "error", err.Error())
+			failed++
 			continue
 		}
 		moved++
 	}
 	if len(moves) == 0 {
-		return 0, s.autoMerge(ctx, &set)
+		return 0, 0, s.autoMerge(ctx, &set)
 	}
-	return moved, s.logRound(ctx, time.Since(now), len(moves), results)
+	return moved, failed, s.logRound(ctx, time.Since(now), len(moves), results)
 }
 
 // paced notes how fast the moves of a round were, which were made side by side.

@@ -12,13 +12,7 @@ import (
 
 // balancerStart enables the balancer, whose next round begins at once. (Manual: balancerStart.)
 func (s *Server) balancerStart() *command.Command {
-	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error {
-		if err := s.setMode(ctx, "full"); err != nil {
-			return err
-		}
-		s.balanceSoon()
-		return nil
-	})
+	return newCommand("BalancerStart", command.Any(""), func(ctx context.Context, _ *command.Op) error { return s.setMode(ctx, "full") })
 }
 
 // balancerStop disables the balancer, and waits for the round in progress.
@@ -225,6 +219,7 @@ func (s *Server) runConfigure(ctx context.Context, op *command.Op) error {
 
 // changeCollection sets fields of a document of config.collections.
 func (s *Server) changeCollection(ctx context.Context, ns string, fields func(collectionDoc) []field) error {
+	defer s.balanceSoon()
 	return s.change(ctx, func() ([]write, error) {
 		c, err := s.sharded(ns)
 		if err != nil {

@@ -85,9 +85,6 @@ func (s *Server) startDraining(ctx context.Context, id string) (started bool, ha
 		has, err = s.leftOn(id)
 		return writes, err
 	})
-	if started && err == nil {
-		s.balanceSoon()
-	}
 	return started, has, err
 }
 

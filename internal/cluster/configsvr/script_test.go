@@ -346,7 +346,7 @@ func (c *cluster) scriptRound(t *testing.T, _ *datadriven.TestData) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	moved, err := c.s.round(now.ctx)
+	moved, _, err := c.s.round(now.ctx)
 	if err != nil {
 		return fmt.Sprintf("error: %v\n", err)
 	}

@@ -46,8 +46,8 @@ type Options struct {
 	// balancer waits between rounds. Zero means the default. With a negative RoundPause no
 	// round begins by itself.
 	Pause, RoundPause time.Duration
-	// Throttle returns how long the balancer waits behind a round that moved something; nil for
-	// the default.
+	// Throttle returns how long the balancer waits behind a round that moved something, and at
+	// least behind each; nil for the default.
 	Throttle func() time.Duration
 	// Dispatcher is where currentOp shows moves; nil for nowhere.
 	Dispatcher *command.Dispatcher

@@ -3,6 +3,7 @@ package configsvr
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -136,10 +137,13 @@ func remove(coll string, id bson.Value) write {
 	return write{coll: coll, doc: new(bson.Builder).Value("_id", id).Finish(), remove: true}
 }
 
-// commit commits writes in one unit, with majority.
+// commit commits writes in one unit, with majority. Some of them the balancer goes by.
 func (s *Server) commit(ctx context.Context, writes ...write) error {
 	if len(writes) == 0 {
 		return nil
+	}
+	if slices.ContainsFunc(writes, func(w write) bool { return w.coll == settings || w.coll == shards || w.coll == tags }) {
+		defer s.balanceSoon()
 	}
 	return s.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		for i := range writes {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -90,10 +91,12 @@ func (r *request) reshardSample(ctx context.Context) error {
 	b := new(bson.Builder).String("aggregate", c.Namespace.Coll).OpenArray("pipeline")
 	b.OpenDoc("0").OpenDoc("$sample").Int64("size", max(size, 1)).Close().Close()
 	b.OpenDoc("1").OpenDoc("$project")
+	hasID := false
 	for field := range key.Pattern().All() {
+		hasID = hasID || field == "_id" || strings.HasPrefix(field, "_id.")
 		b.Int32(field, 1)
 	}
-	if !key.Has("_id") {
+	if !hasID { // which must not be there twice
 		b.Int32("_id", 0)
 	}
 	b.Close().Close().Close().OpenDoc("cursor").Int64("batchSize", max(size, 1)).Close()
