@@ -119,7 +119,8 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Eva
 		invariant.Check(int64(list.n) == sum[windowDocs], "catalog: a list has the buckets that a drop takes")
 	}
 	high = high.AfterDrop(coll.live.lowWater.Load())
-	if err := c.dropRange(ctx, coll, at, high, sum, rule, list); err != nil {
+	// From the first one on: some are sealed below the low water.
+	if err := c.dropRange(ctx, coll, at, LowWater{}, high, sum, rule, list); err != nil {
 		return Dropped{}, err
 	}
 	d.Docs, d.Bytes, d.Measurements = sum[windowDocs], sum[windowSize], sum[windowThird]

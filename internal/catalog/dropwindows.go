@@ -544,17 +544,20 @@ func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]in
 	if err := x.o.Permit.Check(coll); err != nil {
 		return gone, err
 	}
-	if err := x.c.dropRange(ctx, coll, x.at, upTo, sum, x.rule.Index.Name, list); err != nil {
+	invariant.Check(x.low == x.coll.live.lowWater.Load(), "catalog: a visit knows the low water")
+	if err := x.c.dropRange(ctx, coll, x.at, x.low, upTo, sum, x.rule.Index.Name, list); err != nil {
 		return gone, err
 	}
 	keys := sum[windowDocs] * int64(len(coll.indexes)-1)
 	return Dropped{Docs: sum[windowDocs], Bytes: sum[windowSize], Keys: keys, Windows: windows}, nil
 }
 
-// dropRange removes, by a rule, the windows from the low water up to a mark, given
-// their sum; list has their documents, where each is listed. REQUIRES: the gate is
-// closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
+// dropRange removes, by a rule, the windows from one mark up to another, the new low
+// water, given their sum; list has their documents, where each is listed. What is below from
+// is gone: tombstones that begin where the one before ends stay few for who reads across
+// them, where each that lies over all before it has as many fragments as there are.
+// REQUIRES: the gate is closed.
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, from, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
 	l := coll.live
 	if err := l.gate.requireClosed(); err != nil {
 		return err
@@ -564,7 +567,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	e := c.begin(coll, at)
 	u := e.u
 	defer u.Abort()
-	spans := coll.sections.Spans(LowWater{}, upTo)
+	spans := coll.sections.Spans(from, upTo)
 	var ranges []layout.KeyRange
 	for _, span := range spans {
 		ranges = append(ranges, coll.sections.Ranges(span)...)

@@ -1,12 +1,16 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"slices"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/batchrepr"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -19,6 +23,7 @@ type listing struct {
 	c     *Catalog
 	units [][]int32 // _ids, by the units that told them
 	other int       // ranges that were told by their bounds
+	saw   func(batch []byte)
 }
 
 func (k *listing) Writable() error { return nil }
@@ -39,6 +44,9 @@ func (k *listing) Commit(ctx context.Context, e *Effect, d storage.Durability) e
 		case OpRange:
 			k.other++
 		}
+	}
+	if k.saw != nil {
+		k.saw(e.u.Batch())
 	}
 	return e.Commit(ctx, d)
 }
@@ -308,5 +316,44 @@ func TestDropRests(t *testing.T) {
 	}
 	if told := k.told(); !slices.Equal(told, numbers(0, units*listedDocs)) {
 		t.Errorf("%d documents were told", len(told))
+	}
+}
+
+// TestRangesDoNotOverlap has each unit remove what is between the low water before it and the
+// one after it, and nothing of what is below: a reader would find as many tombstones on each
+// place as there were units.
+func TestRangesDoNotOverlap(t *testing.T) {
+	k, coll := openListing(t)
+	const units = 6
+	for i := range units {
+		insertDated(t, k.c, coll, i*listedDocs, (i+1)*listedDocs, int64(2*(i+1))*windowWidthMS)
+	}
+	insertDated(t, k.c, coll, units*listedDocs, units*listedDocs+1, 1000*windowWidthMS)
+	coll = coll.Latest()
+	ends := map[byte][]byte{} // by the keyspace: of windows, and of records
+	removed := 0
+	k.saw = func(batch []byte) {
+		for r := batchrepr.Read(batch); ; {
+			kind, from, to, ok, err := r.Next()
+			if !ok || err != nil {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			if kind != pebble.InternalKeyKindRangeDelete {
+				continue
+			}
+			if removed++; bytes.Compare(from, ends[from[0]]) < 0 {
+				t.Errorf("%x is removed again, up to %x", from, ends[from[0]])
+			}
+			ends[from[0]] = bytes.Clone(to)
+		}
+	}
+	if d, err := k.c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: 500 * windowWidthMS}); err != nil || d.Docs != units*listedDocs {
+		t.Fatalf("%+v: %v", d, err)
+	}
+	if removed != 2*units {
+		t.Errorf("%d ranges were removed", removed)
 	}
 }
