@@ -35,7 +35,13 @@ func openTestMember(ms *machines, host, set string, fs *storage.MemFS) (*Member,
 	}
 	return OpenMember(MemberOptions{Set: set, FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
 		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
-	}, Window: ms.window, Network: network, Fatal: func(err error) { ms.t.Errorf("%s: %v", host, err) }})
+	}, Window: ms.window, Network: network, Fatal: func(err error) {
+		if ms.failed != nil {
+			ms.failed(host, err)
+			return
+		}
+		ms.t.Errorf("%s: %v", host, err)
+	}})
 }
 
 func (ms *machines) member(host string, fs *storage.MemFS) *process {

@@ -48,6 +48,8 @@ type machines struct {
 
 	window Window // of members
 	key    []byte // that they share
+	// failed is told of a member that cannot continue; nil where none may fail.
+	failed func(host string, err error)
 }
 
 func (ms *machines) dial(ctx context.Context, host string) (net.Conn, error) {
