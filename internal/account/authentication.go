@@ -94,6 +94,9 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", name == auth.MemberName, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
 		"error", result.String()+": "+e.Message, "result", int(result))
+	if failed := op.Audit("authenticate", loginOf(name, c.Mechanism), result); failed != nil {
+		return failed
+	}
 	if c.User == nil && !c.Speculative {
 		if err := s.failures.Wait(ctx, op.Client.Remote, name); err != nil {
 			return err
@@ -103,6 +106,11 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 		s.failures.Failed(op.Client.Remote, name)
 	}
 	return err
+}
+
+// loginOf describes a login to auditors.
+func loginOf(name auth.UserName, mechanism string) bson.Doc {
+	return new(bson.Builder).String("user", shownName(name.User)).String("db", name.DB).String("mechanism", mechanism).Finish()
 }
 
 // maxShownName bounds how many bytes of a name given by a stranger are logged.
@@ -131,7 +139,12 @@ func (s *Store) authenticated(ctx context.Context, op *command.Op, c *command.Co
 	if err := p.CheckAddress(op.Client.Remote, op.Client.Local); err != nil {
 		return err
 	}
+	was := op.Client.Principal()
 	op.Client.SetPrincipal(p)
+	if err := op.Audit("authenticate", loginOf(c.User.Name, c.Mechanism), 0); err != nil {
+		op.Client.SetPrincipal(was)
+		return err
+	}
 	s.failures.Succeeded(op.Client.Remote, c.User.Name)
 	s.log.InfoContext(ctx, "Successfully authenticated", "c", "ACCESS", "id", logAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", c.User == s.member, "mechanism", c.Mechanism, "user", c.User.Name.User, "db", c.User.Name.DB, "result", 0)

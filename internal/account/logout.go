@@ -3,6 +3,7 @@ package account
 import (
 	"context"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
@@ -11,9 +12,17 @@ func (s *Store) logout() *command.Command {
 	return &command.Command{
 		Name: "logout", Flags: command.NoAuth | command.APIv1, Fields: command.NewFields("logout"), Help: "de-authenticate",
 		Run: func(_ context.Context, op *command.Op) error {
-			if p := op.Client.Principal(); p != nil && p.User.Name.DB == op.DB {
-				op.Client.SetPrincipal(nil)
+			p := op.Client.Principal()
+			if p == nil || p.User.Name.DB != op.DB {
+				return nil
 			}
+			b := new(bson.Builder).String("reason", "Logging out on user request").OpenArray("initialUsers").OpenDoc("0")
+			p.User.Name.Write(b)
+			b.Close().Close().OpenArray("updatedUsers").Close()
+			if err := op.Audit("logout", b.Finish(), 0); err != nil {
+				return err
+			}
+			op.Client.SetPrincipal(nil)
 			return nil
 		},
 	}

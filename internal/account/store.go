@@ -31,9 +31,9 @@ const (
 type Options struct {
 	Catalog *catalog.Catalog // nil if there is no data: then there are no users of its own
 	Source  Source           // where a server without data has its users from; nil for nowhere
-	// Key is what the members of a cluster share; "" for none. Who knows it may log in
-	// as one of them.
-	Key string
+	// Keys are what the members of a cluster share; nil for nothing. Who knows one may log
+	// in as one of them.
+	Keys []string
 	// ByCertificate says that members may log in with their certificates.
 	ByCertificate bool
 	Log           *slog.Logger
@@ -71,8 +71,8 @@ func New(o Options) *Store {
 		scramSHA1:       p.Int(command.IntSpec{Name: "scramIterationCount", Default: 10_000, Min: 5_000, HasMin: true}),
 		scramSHA256:     p.Int(command.IntSpec{Name: "scramSHA256IterationCount", Default: 15_000, Min: 5_000, HasMin: true}),
 	}
-	if s.byCertificate = o.ByCertificate; o.Key != "" || o.ByCertificate {
-		s.member = auth.Member(o.Key)
+	if s.byCertificate = o.ByCertificate; len(o.Keys) > 0 || o.ByCertificate {
+		s.member = auth.Member(o.Keys)
 	}
 	return s
 }

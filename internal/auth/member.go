@@ -1,7 +1,10 @@
 package auth
 
 import (
+	"crypto/rand"
 	"crypto/sha256"
+	"crypto/sha512"
+	"strconv"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
@@ -15,18 +18,27 @@ var MemberName = UserName{User: "__system", DB: "local"}
 // at random.
 const memberIterations = 15_000
 
-// Member is the user MemberName, whose password the key is; "" for one who has none, and logs
-// in with a certificate.
-func Member(key string) *User {
-	roles := []RoleName{{"__system", "admin"}}
-	if key == "" {
-		sum := sha256.Sum256(nil)
-		return &User{Name: MemberName, ID: bson.Binary(0, sum[:]), Roles: roles}
+// Member is the user MemberName, whose password each of the keys is, at most two; with none it
+// logs in with a certificate.
+func Member(keys []string) *User {
+	u := &User{Name: MemberName, Roles: []RoleName{{"__system", "admin"}}}
+	var first string
+	seed := rand.Text()
+	for i, key := range keys {
+		c, err := Password{User: MemberName.User, Text: key, Iterations: func(string) int { return memberIterations }}.salted(func(size int) []byte {
+			sum := sha512.Sum512([]byte(seed + strconv.Itoa(size)))
+			return sum[:size]
+		})
+		if err != nil {
+			invariant.Failf("the key of a cluster is no password: %v", err) // it is base64
+		}
+		if i == 0 {
+			first, u.Credentials = key, c
+		} else {
+			u.Second = c
+		}
 	}
-	c, err := Password{User: MemberName.User, Text: key, Iterations: func(string) int { return memberIterations }}.Credentials()
-	if err != nil {
-		invariant.Failf("the key of a cluster is no password: %v", err) // it is base64
-	}
-	sum := sha256.Sum256([]byte(key))
-	return &User{Name: MemberName, ID: bson.Binary(0, sum[:]), Credentials: c, Roles: roles}
+	sum := sha256.Sum256([]byte(first))
+	u.ID = bson.Binary(0, sum[:])
+	return u
 }

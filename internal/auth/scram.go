@@ -68,6 +68,15 @@ type Password struct {
 // Credentials makes the document credentials of a user. Errors: code 2 for a
 // mechanism that is none, or that needs the password itself.
 func (p Password) Credentials() (bson.Doc, error) {
+	return p.salted(func(size int) []byte {
+		salt := make([]byte, size)
+		_, _ = rand.Read(salt) // it never fails
+		return salt
+	})
+}
+
+// salted is Credentials with the salts given.
+func (p Password) salted(salts func(size int) []byte) (bson.Doc, error) {
 	for _, name := range p.Mechanisms {
 		if findMechanism(name) == nil {
 			return nil, mongoerr.New(mongoerr.BadValue, "Unknown auth mechanism '%s'", name)
@@ -83,8 +92,7 @@ func (p Password) Credentials() (bson.Doc, error) {
 			return nil, err
 		}
 		m := findMechanism(name)
-		salt := make([]byte, m.saltSize)
-		_, _ = rand.Read(salt) // it never fails
+		salt := salts(m.saltSize)
 		n := p.Iterations(name)
 		salted, err := pbkdf2.Key(m.new, text, salt, n, m.new().Size())
 		if err != nil {
@@ -135,7 +143,10 @@ type Conversation struct {
 	Name string
 	User *User
 
-	scram     *scram.ServerConversation
+	scram *scram.ServerConversation
+	// second goes along with the user's Second credentials until it is known which the
+	// client has; nil for none.
+	second    *scram.ServerConversation
 	skipEmpty bool
 	proven    bool
 }
@@ -164,7 +175,18 @@ func NewConversation(mechanism string, skipEmptyExchange bool, lookup func(name 
 	if err != nil {
 		return nil, err
 	}
-	c.scram = server.NewConversation()
+	second, err := m.hash.NewServer(func(string) (scram.StoredCredentials, error) {
+		if c.User == nil {
+			return scram.StoredCredentials{}, errors.New("no such user")
+		}
+		return storedCredentials(c.User.Second.Lookup(mechanism).Doc())
+	})
+	if err != nil {
+		return nil, err
+	}
+	nonce := rand.Text() // the same for both: what the client is told is one message
+	once := func() string { return nonce }
+	c.scram, c.second = server.WithNonceGenerator(once).NewConversation(), second.WithNonceGenerator(once).NewConversation()
 	return c, nil
 }
 
@@ -184,6 +206,15 @@ func (c *Conversation) Step(message string) (answer string, done bool, err error
 		return "", true, nil
 	}
 	answer, err = c.scram.Step(message)
+	if c.second != nil {
+		other, failed := c.second.Step(message)
+		switch {
+		case failed != nil:
+			c.second = nil
+		case err != nil:
+			answer, err, c.scram, c.second = other, nil, c.second, nil
+		}
+	}
 	if err != nil {
 		return "", false, ErrFailed
 	}

@@ -32,6 +32,7 @@ type User struct {
 	Name        UserName
 	ID          bson.Value // userId, the same as long as the user lives
 	Credentials bson.Doc   // by mechanism
+	Second      bson.Doc   // others that are as good, with the same salts; nil for none
 	Roles       []RoleName
 	Restricted  []bson.Doc // its own authentication restrictions and, once resolved, those of its roles
 }

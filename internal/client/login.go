@@ -12,6 +12,8 @@ import (
 // Login is a user to log in as.
 type Login struct {
 	User, Password string
+	// Second is another password, to try where the first is refused; "" for none.
+	Second string
 	// Source is the user's database; "" for admin.
 	Source string
 	// Mechanism is auth.ScramSHA256 or auth.ScramSHA1, "" for the strongest that the user
@@ -19,13 +21,17 @@ type Login struct {
 	Mechanism string
 }
 
-// Member is the login of a member of a cluster at another one, with the key that they
-// share; nil if there is none.
-func Member(key string) *Login {
-	if key == "" {
+// Member is the login of a member of a cluster at another one, with one of the keys that it
+// has, at most two; nil if there is none.
+func Member(keys []string) *Login {
+	if len(keys) == 0 {
 		return nil
 	}
-	return &Login{User: auth.MemberName.User, Source: auth.MemberName.DB, Password: key, Mechanism: auth.ScramSHA256}
+	l := &Login{User: auth.MemberName.User, Source: auth.MemberName.DB, Password: keys[0], Mechanism: auth.ScramSHA256}
+	if len(keys) > 1 {
+		l.Second = keys[1]
+	}
+	return l
 }
 
 // ByCertificate is the login of a member that shows its certificate.
@@ -44,7 +50,16 @@ func (c *Conn) login(ctx context.Context, l *Login) error {
 		_, err := c.Run(ctx, auth.External, new(bson.Builder).Int32("authenticate", 1).String("mechanism", name).Finish())
 		return err
 	}
-	prover, err := auth.NewProver(name, auth.Password{User: l.User, Text: l.Password})
+	err := c.prove(ctx, l, name, l.Password)
+	if l.Second != "" && mongoerr.Is(err, mongoerr.AuthenticationFailed) {
+		err = c.prove(ctx, l, name, l.Second)
+	}
+	return err
+}
+
+// prove authenticates with a password. Errors: 18.
+func (c *Conn) prove(ctx context.Context, l *Login, name, password string) error {
+	prover, err := auth.NewProver(name, auth.Password{User: l.User, Text: password})
 	if err != nil {
 		return err
 	}

@@ -33,6 +33,8 @@ type Client struct {
 	// shown.
 	Encrypted bool
 	Holder    certificate.Holder
+	// AskedFor is the host name that it has asked for in TLS (SNI), "" for none.
+	AskedFor string
 	// Internal says that the client is the server itself and may do everything.
 	Internal bool
 

@@ -76,6 +76,8 @@ type Dispatcher struct {
 	// not called for commands flagged NoAuth. Where it allows op, ended, if not nil, is
 	// called when op has run.
 	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
+	// Audit keeps what is done; nil for nobody.
+	Audit Auditor
 	// Admit waits until a ChecksOwner command may read or write here, on a shard, and
 	// holds ChecksDatabase commands to the version of the database; nil elsewhere. Errors: 13, 169, 249, 319, 13388.
 	Admit func(ctx context.Context, op *Op) error

@@ -85,14 +85,15 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
-	switch {
-	case d.Member != nil:
-		err = d.performOnMember(ctx, op)
-	case d.Transact != nil && op.InTransaction() && !op.endsTransaction():
-		err = d.Transact(ctx, op, d.handle)
-	default:
-		err = d.handle(ctx, op)
-	}
+	err = d.audited(op, func() error {
+		switch {
+		case d.Member != nil:
+			return d.performOnMember(ctx, op)
+		case d.Transact != nil && op.InTransaction() && !op.endsTransaction():
+			return d.Transact(ctx, op, d.handle)
+		}
+		return d.handle(ctx, op)
+	})
 	if err != nil && (errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)) {
 		if cause := interruption(ctx); cause != nil {
 			return cause
@@ -174,7 +175,14 @@ func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err e
 	case op.Command.Flags&NoAuth != 0 || d.Authorize == nil || op.Client.Internal:
 		return nil, nil
 	}
-	return d.Authorize(ctx, op)
+	ended, err = d.Authorize(ctx, op)
+	if checked := d.checked(op, err); checked != nil {
+		if err == nil && ended != nil {
+			ended()
+		}
+		return nil, checked
+	}
+	return ended, nil
 }
 
 // enter passes op, a write, through the gate, unless this member accepts no writes.

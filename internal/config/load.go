@@ -148,6 +148,7 @@ func (l *loader) together() {
 	if slices.Contains(o.Net.Compressors, "disabled") {
 		o.Net.Compressors = nil
 	}
+	l.audit()
 	l.cosmosKey()
 	l.tls()
 	l.memberKey()
@@ -159,6 +160,23 @@ func (l *loader) together() {
 	}
 	if o.Storage.DBPath == "" {
 		o.Storage.DBPath = defaultDBPath()
+	}
+}
+
+// audit checks the options of the audit log.
+func (l *loader) audit() {
+	o := &l.options.Audit
+	switch {
+	case o.Destination == "":
+		for _, path := range []string{"auditLog.path", "auditLog.format", "auditLog.filter"} {
+			if _, given := l.explicit[path]; given {
+				l.fail(path, "needs auditLog.destination")
+			}
+		}
+	case (o.Destination == "file") != (o.Path != ""):
+		l.fail("auditLog.path", "goes with auditLog.destination: file")
+	case o.Format == "BSON" && o.Destination != "file":
+		l.fail("auditLog.format", "BSON goes with auditLog.destination: file")
 	}
 }
 

@@ -15,6 +15,7 @@ type Options struct {
 	Sharding      Sharding
 	Storage       Storage
 	Log           Log
+	Audit         Audit
 	Process       Process
 	Profile       Profile
 	Admin         Admin
@@ -44,9 +45,10 @@ type Net struct {
 type Security struct {
 	JavaScript    bool // run their JavaScript
 	Authorization bool // check what each may do
-	// KeyFile has the Key by which members of a replica set know each other; "" for none.
+	// KeyFile has the Keys by which members of a replica set know each other; "" for none.
+	// A member accepts each of them, and shows the first.
 	KeyFile string
-	Key     string
+	Keys    []string
 	// ClusterAuth is how servers of a set or cluster know each other: AuthKeyFile, AuthX509,
 	// or a step between them.
 	ClusterAuth string
@@ -111,6 +113,14 @@ type Log struct {
 	Verbosity          int
 	ComponentVerbosity map[string]int // by the component's path: "storage.journal"
 	TimeStampFormat    string         // "iso8601-local" or "iso8601-utc"
+}
+
+// Audit says what is kept for auditors, and where.
+type Audit struct {
+	Destination string // "" for nowhere, "file", "console" or "syslog"
+	Format      string // "JSON" or "BSON"
+	Path        string
+	Filter      string // a query in JSON; "" for all events
 }
 
 // Process says how the process lives.

@@ -33,7 +33,7 @@ var refused = []refusal{
 	{path: "systemLog.syslog", flags: []string{"syslog"}, bare: true, why: "logs go to standard output or a file"},
 	{path: "systemLog.traceAllExceptions", flags: []string{"traceExceptions"}, bare: true, harmless: []string{"false"}, why: "it is not offered"},
 	{path: "operationProfiling.filter", why: "a profile filter is set by the profile command"},
-	{path: "auditLog.", flags: []string{"auditDestination", "auditFormat", "auditPath", "auditFilter"}, why: "auditing is not offered yet"},
+	{path: "auditLog.", why: "it is not offered: the audit log is configured when the server starts"},
 	{path: "cloud.", why: "cloud monitoring is not offered"},
 	{path: "snmp.", why: "SNMP is not offered"},
 	{path: "net.serviceExecutor", flags: []string{"serviceExecutor"}, harmless: []string{"synchronous"}, why: "there is one way to run connections"},

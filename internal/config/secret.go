@@ -6,6 +6,8 @@ import (
 	"os"
 	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Masked stands where a secret was given; mongod says the same.
@@ -84,13 +86,27 @@ func (l *loader) memberKey() {
 		l.fail("security.keyFile", "%v", err)
 		return
 	}
-	key = strings.Join(strings.Fields(key), "")
-	if len(key) < 6 || len(key) > 1024 || strings.Trim(key, base64Letters) != "" {
-		l.fail("security.keyFile", "%s has no key: 6 to 1024 characters of base64", o.KeyFile)
-		return
+	keys := []string{key}
+	if strings.HasPrefix(key, "-") { // no key begins so: a list, in YAML
+		keys = nil
+		if err := yaml.Unmarshal([]byte(key), &keys); err != nil || len(keys) == 0 || len(keys) > maxKeys {
+			l.fail("security.keyFile", "%s is no list of one or two keys", o.KeyFile)
+			return
+		}
 	}
-	o.Key, o.Authorization = key, true
+	for i, key := range keys {
+		key = strings.Join(strings.Fields(key), "")
+		if len(key) < 6 || len(key) > 1024 || strings.Trim(key, base64Letters) != "" {
+			l.fail("security.keyFile", "%s has no key: 6 to 1024 characters of base64", o.KeyFile)
+			return
+		}
+		keys[i] = key
+	}
+	o.Keys, o.Authorization = keys, true
 }
+
+// maxKeys is how many keys a file can have, as in mongod: the one that was, and the one to come.
+const maxKeys = 2
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 

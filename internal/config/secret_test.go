@@ -85,6 +85,11 @@ func TestMemberKey(t *testing.T) {
 	}{
 		{" c2Vj\ncmV0\n", 0o600, ""},
 		{"c2VjcmV0", 0o400, ""},
+		{"- c2VjcmV0\n- b3RoZXI=\n", 0o600, ""},
+		{"---\n- c2VjcmV0\n", 0o600, ""},
+		{"- c2VjcmV0\n- b3RoZXI=\n- dGhpcmQ=\n", 0o600, "one or two"},
+		{"- c2VjcmV0\n- b3Ro\n", 0o600, "6 to 1024"},
+		{"-", 0o600, "one or two"},
 		{"c2VjcmV0", 0o640, "too open"},
 		{"c2Vj", 0o600, "6 to 1024"},
 		{"c2VjcmV0!", 0o600, "6 to 1024"},
@@ -100,7 +105,7 @@ func TestMemberKey(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), c.wrong) {
 				t.Errorf("%q with %o: %v", c.text, c.mode, err)
 			}
-		case err != nil || o.Security.Key != "c2VjcmV0" || !o.Security.Authorization:
+		case err != nil || o.Security.Keys[0] != "c2VjcmV0" || strings.Contains(c.text, "b3") && !slices.Equal(o.Security.Keys[1:], []string{"b3RoZXI="}) || !o.Security.Authorization:
 			t.Errorf("%q with %o: %+v, %v", c.text, c.mode, o, err)
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 )
 
@@ -148,6 +149,9 @@ func (m *Monitor) tell(ctx context.Context, took time.Duration) {
 		k.Unlock()
 		if gone.Documents == 0 {
 			continue
+		}
+		if a := m.o.Dispatcher.Audit; a != nil {
+			a.Keep(nil, "expire", new(bson.Builder).String("ns", ns).String("rule", ruleName(r)).Int64("documents", gone.Documents).Int64("bytes", gone.Bytes).Finish())
 		}
 		sum.add(gone)
 		if len(rules) < maxTold {

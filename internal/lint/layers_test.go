@@ -22,7 +22,7 @@ var layers = [][]string{
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "changestream", "repl"},
-	{"auth", "client", "command"},
+	{"auth", "client", "command", "audit"},
 	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},

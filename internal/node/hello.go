@@ -30,7 +30,7 @@ func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	}
 	if m := n.Dispatcher.Member; m != nil {
 		b.Value("topologyVersion", told)
-		appendRole(b, m, op.Command.Name == "hello")
+		appendRole(b, m, op.Command.Name == "hello", op.Client.AskedFor)
 		if n.ConfigServer {
 			b.Int32("configsvr", 2)
 		}

@@ -12,7 +12,10 @@ import (
 // appendRole writes hello's fields about a replica set: its members, and the role of
 // this one. A member without a configuration, or that was removed, says so.
 // (Specification of server discovery and monitoring.)
-func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
+//
+// name is the host name by which the client has asked for this member in TLS, "" for none: the
+// addresses are those of the horizon in which the member has that name.
+func appendRole(b *bson.Builder, m *repl.Member, hello bool, name string) {
 	st := m.State()
 	me := st.Config.Member(st.ID)
 	if me == nil || st.Removed {
@@ -20,14 +23,14 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 			String("info", "Does not have a valid replica set config").Bool("isreplicaset", true)
 		return
 	}
-	c := st.Config
-	appendHosts(b, "hosts", c, func(m *repl.MemberConfig) bool { return m.Priority > 0 })
-	appendHosts(b, "passives", c, func(m *repl.MemberConfig) bool { return m.Priority == 0 })
+	c, horizon := st.Config, me.HorizonOf(name)
+	appendHosts(b, "hosts", c, horizon, func(m *repl.MemberConfig) bool { return m.Priority > 0 })
+	appendHosts(b, "passives", c, horizon, func(m *repl.MemberConfig) bool { return m.Priority == 0 })
 	primary := st.Writable
 	b.String("setName", c.Set).Int32("setVersion", int32(c.Version)).Bool(process.PrimaryField(hello), primary).
 		Bool("secondary", st.Member == repl.StateSecondary)
 	if p := c.Member(st.Leader); p != nil {
-		b.String("primary", p.Host)
+		b.String("primary", p.HostIn(horizon))
 	}
 	if me.Priority == 0 {
 		b.Bool("passive", true)
@@ -49,7 +52,7 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 		}
 		b.Close()
 	}
-	b.String("me", me.Host)
+	b.String("me", me.HostIn(horizon))
 	if primary {
 		b.ObjectID("electionId", electionID(st.Term))
 	}
@@ -63,11 +66,11 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool) {
 
 // appendHosts lists the members that clients may use and that pass a test, where
 // there are any.
-func appendHosts(b *bson.Builder, name string, c *repl.Config, pass func(*repl.MemberConfig) bool) {
+func appendHosts(b *bson.Builder, name string, c *repl.Config, horizon string, pass func(*repl.MemberConfig) bool) {
 	var hosts []string
 	for i := range c.Members {
 		if m := &c.Members[i]; !m.Hidden && m.Delay == 0 && pass(m) {
-			hosts = append(hosts, m.Host)
+			hosts = append(hosts, m.HostIn(horizon))
 		}
 	}
 	if len(hosts) > 0 {

@@ -24,8 +24,8 @@ type Node struct {
 	Exec       *exec.Executor
 	// JavaScript runs the functions of clients; nil if the server runs none.
 	JavaScript *javascript.Engine
-	// Key is what the members of the set or the cluster share; "" for none.
-	Key string
+	// Keys are what the members of the set or the cluster share; nil for nothing.
+	Keys []string
 	// ToPrimary are the options of connections to the primary of the set; Address is not used.
 	ToPrimary client.Options
 	// ByCertificate says that members may log in with their certificates.
@@ -60,7 +60,7 @@ type Node struct {
 // Register adds the node's commands to r.
 func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
-	n.accounts = account.New(account.Options{Catalog: n.Catalog, Key: n.Key, ByCertificate: n.ByCertificate, Log: n.Log, Params: n.Params})
+	n.accounts = account.New(account.Options{Catalog: n.Catalog, Keys: n.Keys, ByCertificate: n.ByCertificate, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
 	n.Process.Kind, n.Process.JavaScriptEngine = process.Mongod, n.javascriptEngine()
 	n.Process.RegisterStatus(n.Dispatcher.Status)

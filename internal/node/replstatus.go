@@ -17,7 +17,7 @@ func (n *Node) registerSetStatus(s *command.Status) {
 		}
 		b := new(bson.Builder)
 		n.Dispatcher.AppendTopologyVersion(b)
-		appendRole(b, m, true)
+		appendRole(b, m, true, "")
 		n.Dispatcher.UserWrites.AppendStatus(b)
 		return bson.Document(b.Finish())
 	}})

@@ -47,6 +47,9 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {
 		return n.collection(op)
 	}
+	if err == nil {
+		op.Audited("createCollection", new(bson.Builder).String("ns", ns.String()).Finish())
+	}
 	return c, err
 }
 

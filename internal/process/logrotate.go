@@ -2,6 +2,7 @@ package process
 
 import (
 	"context"
+	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -20,13 +21,24 @@ func (p *Process) logRotate() *command.Command {
 
 func (p *Process) runLogRotate(_ context.Context, op *command.Op) error {
 	v := op.Args.Value("logRotate")
-	if v.Type == bson.TypeString && v.Str() != "server" {
-		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", v.Str())
+	which := ""
+	if v.Type == bson.TypeString {
+		which = v.Str()
 	}
-	if p.Log == nil {
-		return nil
+	switch {
+	case which == "" && v.Type != bson.TypeString, which == "server":
+	case which == "audit" && p.RotateAudit != nil:
+	default:
+		return mongoerr.New(mongoerr.NoSuchKey, "Unknown log type '%s' for rotation", which)
 	}
-	if err := p.Log.Rotate(); err != nil {
+	var err error
+	if which != "audit" && p.Log != nil {
+		err = p.Log.Rotate()
+	}
+	if which != "server" && p.RotateAudit != nil {
+		err = errors.Join(err, p.RotateAudit())
+	}
+	if err != nil {
 		return mongoerr.New(mongoerr.FileRenameFailed, "Failed to rotate log: %v", err)
 	}
 	return nil

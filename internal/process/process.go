@@ -42,6 +42,8 @@ type Process struct {
 	DBPath string
 	// Log is the server's log.
 	Log ServerLog
+	// RotateAudit starts a new file of the audit log; nil if there is none.
+	RotateAudit func() error
 	// JavaScriptEngine is the name of the engine for clients' functions; "" for none.
 	JavaScriptEngine string
 	// Connections and Traffic count since start.

@@ -48,6 +48,7 @@ type MemberConfig struct {
 	Votes    int
 	Hidden   bool
 	Tags     []Tag
+	Horizons []Horizon
 	Delay    time.Duration // secondaryDelaySecs
 	// Joining says that the member is a learner until it has caught up, and a voter
 	// then (MongoDB's newlyAdded).
@@ -139,6 +140,9 @@ func (c *Config) Validate() error {
 		return invalidConfig("Replica set configuration contains %d voting members, but must be at least 1 and no more than %d", voters, maxVoters)
 	case electable == 0:
 		return invalidConfig("Replica set configuration must contain at least one non-arbiter member with priority > 0")
+	}
+	if err := c.validateHorizons(); err != nil {
+		return err
 	}
 	return c.validateModes()
 }
@@ -317,10 +321,18 @@ func (c *Config) Doc() bson.Doc {
 		for _, t := range m.Tags {
 			tags.String(t.Key, t.Value)
 		}
-		members.Doc(bson.Index(i), new(bson.Builder).Int32("_id", m.ID).String("host", m.Host).
+		doc := new(bson.Builder).Int32("_id", m.ID).String("host", m.Host).
 			Bool("arbiterOnly", false).Bool("buildIndexes", true).Bool("hidden", m.Hidden).Double("priority", m.Priority).
 			Doc("tags", tags.Finish()).Int64("secondaryDelaySecs", int64(m.Delay/time.Second)).Int32("votes", int32(m.Votes)).
-			Bool("newlyAdded", m.Joining).Int64("raft", int64(m.Raft)).Finish())
+			Bool("newlyAdded", m.Joining).Int64("raft", int64(m.Raft))
+		if len(m.Horizons) > 0 {
+			doc.OpenDoc("horizons")
+			for _, h := range m.Horizons {
+				doc.String(h.Name, h.Host)
+			}
+			doc.Close()
+		}
+		members.Doc(bson.Index(i), doc.Finish())
 	}
 	removed := new(bson.Builder)
 	for i, id := range c.Removed {
@@ -478,6 +490,8 @@ func (m *MemberConfig) parse(name string, v bson.Value) (err error) {
 			}
 			m.Tags = append(m.Tags, Tag{key, value})
 		}
+	case "horizons":
+		err = m.parseHorizons(v)
 	case "secondaryDelaySecs":
 		n, err = number(name, v)
 		m.Delay = time.Duration(min(max(n, -1), maxDelaySecs+1)) * time.Second

@@ -18,9 +18,14 @@ import (
 // Members that share a key prove to each other that they have it before anything else
 // is sent on a connection:
 //
-//	client: KeyPreface, nonce c
+//	client: KeyPreface, nonce c, whose end names the key that it would use
 //	server: nonce s, HMAC-SHA-256(key, "server" c s)
 //	client: HMAC-SHA-256(key, "client" c s)
+//
+// A process has two keys while one takes the other's place. The server uses the one that is
+// named, or its first; the client takes whichever of its own the server has proved, and goes on
+// with that. c ends with the first bytes of HMAC-SHA-256(key, "hint" and what comes before):
+// who knows no hints sees a nonce.
 //
 // What follows is plain HTTP/2: the key keeps strangers out, and encrypts nothing.
 
@@ -30,6 +35,7 @@ const KeyPreface = "MFK1"
 
 const (
 	keyNonce = 32
+	keyHint  = 8 // of the nonce, at its end
 	// keyTimeout bounds the proof.
 	keyTimeout = 10 * time.Second
 )
@@ -42,9 +48,16 @@ var (
 )
 
 // KeyCredentials returns the credentials of members that share a key.
-func KeyCredentials(key []byte) credentials.TransportCredentials { return keyCredentials{key} }
+func KeyCredentials(keys ...string) credentials.TransportCredentials { return newKeys(keys) }
 
-type keyCredentials struct{ key []byte }
+type keyCredentials struct{ keys [][]byte } // the first is the one to use
+
+func newKeys(keys []string) (k keyCredentials) {
+	for _, key := range keys {
+		k.keys = append(k.keys, []byte(key))
+	}
+	return k
+}
 
 // keyInfo says that the peer has proved that it has the key.
 type keyInfo struct{ credentials.CommonAuthInfo }
@@ -52,12 +65,37 @@ type keyInfo struct{ credentials.CommonAuthInfo }
 // AuthType implements credentials.AuthInfo.
 func (keyInfo) AuthType() string { return "key" }
 
-func (k keyCredentials) proof(of string, c, s []byte) []byte {
-	h := hmac.New(sha256.New, k.key)
+func proof(key []byte, of string, c, s []byte) []byte {
+	h := hmac.New(sha256.New, key)
 	h.Write([]byte(of))
 	h.Write(c)
 	h.Write(s)
 	return h.Sum(nil)
+}
+
+// hint is the end of a nonce that names a key.
+func hint(key, nonce []byte) []byte {
+	return proof(key, "hint", nonce[:keyNonce-keyHint], nil)[:keyHint]
+}
+
+// named returns the key that a client's nonce names, or the first.
+func (k keyCredentials) named(nonce []byte) []byte {
+	for _, key := range k.keys {
+		if hmac.Equal(hint(key, nonce), nonce[keyNonce-keyHint:]) {
+			return key
+		}
+	}
+	return k.keys[0]
+}
+
+// proved returns the key that the server has proved to have, nil if it is none of these.
+func (k keyCredentials) proved(c, s, mac []byte) []byte {
+	for _, key := range k.keys {
+		if hmac.Equal(mac, proof(key, "server", c, s)) {
+			return key
+		}
+	}
+	return nil
 }
 
 // ClientHandshake implements TransportCredentials.
@@ -71,6 +109,7 @@ func (k keyCredentials) ClientHandshake(ctx context.Context, _ string, conn net.
 		if _, err := rand.Read(c); err != nil {
 			return err
 		}
+		copy(c[keyNonce-keyHint:], hint(k.keys[0], c))
 		if _, err := conn.Write(append([]byte(KeyPreface), c...)); err != nil {
 			return err
 		}
@@ -79,10 +118,11 @@ func (k keyCredentials) ClientHandshake(ctx context.Context, _ string, conn net.
 			return fmt.Errorf("%w: %w", errNoProof, err)
 		}
 		s := answer[:keyNonce]
-		if !hmac.Equal(answer[keyNonce:], k.proof("server", c, s)) {
+		key := k.proved(c, s, answer[keyNonce:])
+		if key == nil {
 			return errKey
 		}
-		_, err := conn.Write(k.proof("client", c, s))
+		_, err := conn.Write(proof(key, "client", c, s))
 		return err
 	})
 }
@@ -104,14 +144,15 @@ func (k keyCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.Au
 		if _, err := rand.Read(s); err != nil {
 			return err
 		}
-		if _, err := conn.Write(append(bytes.Clone(s), k.proof("server", c, s)...)); err != nil {
+		key := k.named(c)
+		if _, err := conn.Write(append(bytes.Clone(s), proof(key, "server", c, s)...)); err != nil {
 			return err
 		}
-		proof := make([]byte, sha256.Size)
-		if _, err := io.ReadFull(conn, proof); err != nil {
+		shown := make([]byte, sha256.Size)
+		if _, err := io.ReadFull(conn, shown); err != nil {
 			return fmt.Errorf("%w: %w", errNoProof, err)
 		}
-		if !hmac.Equal(proof, k.proof("client", c, s)) {
+		if !hmac.Equal(shown, proof(key, "client", c, s)) {
 			return errKey
 		}
 		return nil

@@ -47,12 +47,12 @@ func TestKeyOfMembers(t *testing.T) {
 // What a server is sent by somebody without the key ends the connection: garbage, a
 // wrong proof, the server's own proof sent back, and nothing at all.
 func TestKeyRefused(t *testing.T) {
-	k := keyCredentials{[]byte("key")}
+	k := newKeys([]string{"key"})
 	for name, client := range map[string]func(net.Conn){
 		"garbage":   func(c net.Conn) { _, _ = c.Write(bytes.Repeat([]byte("PRI "), 20)) },
 		"too short": func(c net.Conn) { _, _ = c.Write([]byte(KeyPreface)) },
 		"a wrong proof": func(c net.Conn) {
-			_, _, err := keyCredentials{[]byte("other")}.ClientHandshake(t.Context(), "", c)
+			_, _, err := newKeys([]string{"other"}).ClientHandshake(t.Context(), "", c)
 			if !errors.Is(err, errKey) {
 				t.Errorf("the client takes the server: %v", err)
 			}
@@ -72,5 +72,36 @@ func TestKeyRefused(t *testing.T) {
 		}
 		server0.Close()
 		<-done
+	}
+}
+
+// While a key takes the place of another, whoever has one in common is let in, whichever of
+// theirs comes first.
+func TestKeysRotate(t *testing.T) {
+	for _, c := range []struct {
+		client, server []string
+		in             bool
+	}{
+		{[]string{"old"}, []string{"old", "new"}, true}, {[]string{"new"}, []string{"old", "new"}, true},
+		{[]string{"old", "new"}, []string{"old"}, true}, {[]string{"old", "new"}, []string{"new"}, true},
+		{[]string{"old", "new"}, []string{"new", "old"}, true}, {[]string{"old", "new"}, []string{"old", "new"}, true},
+		{[]string{"old"}, []string{"new"}, false}, {[]string{"old", "older"}, []string{"new", "newer"}, false},
+	} {
+		client, server := net.Pipe()
+		refused := make(chan error)
+		go func() {
+			_, _, err := newKeys(c.client).ClientHandshake(t.Context(), "", client)
+			if err != nil {
+				_ = client.Close() // as gRPC does
+			}
+			refused <- err
+		}()
+		_, _, err := newKeys(c.server).ServerHandshake(server)
+		if err != nil {
+			_ = server.Close()
+		}
+		if other := <-refused; (err == nil) != c.in || (other == nil) != c.in {
+			t.Errorf("%v at %v: %v, %v", c.client, c.server, other, err)
+		}
 	}
 }

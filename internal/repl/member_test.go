@@ -31,7 +31,7 @@ var testNamespace = schema.Namespace{DB: "d", Coll: "c"}
 func openTestMember(ms *machines, host, set string, fs *storage.MemFS) (*Member, error) {
 	network := NetworkOptions{Host: host, Dial: ms.dial}
 	if ms.key != nil {
-		network.Credentials = KeyCredentials(ms.key)
+		network.Credentials = KeyCredentials(string(ms.key))
 	}
 	return OpenMember(MemberOptions{Set: set, FS: fs, Dir: "db", Open: func(dir string) (*storage.Engine, error) {
 		return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})

@@ -18,15 +18,15 @@ type Certified interface{ ByMember() bool }
 // errNoCertificate is the error of a process without a key and without a certificate.
 var errNoCertificate = errors.New("the other process has shown no certificate of a member (clusterAuthMode)")
 
-// MemberCredentials returns the credentials of members that prove who they are by a key, "" for
-// none, by the certificates that they show in TLS, or, while a set goes from one to the other,
+// MemberCredentials returns the credentials of members that prove who they are by one of some keys, nil
+// for none, by the certificates that they show in TLS, or, while a set goes from one to the other,
 // by either; nil if by nothing. shows says that this process relies on its certificate.
-func MemberCredentials(key []byte, byCertificate, shows bool) credentials.TransportCredentials {
+func MemberCredentials(keys []string, byCertificate, shows bool) credentials.TransportCredentials {
 	switch {
 	case byCertificate:
-		return memberCredentials{insecure.NewCredentials(), keyCredentials{key}, shows}
-	case len(key) > 0:
-		return keyCredentials{key}
+		return memberCredentials{insecure.NewCredentials(), newKeys(keys), shows}
+	case len(keys) > 0:
+		return newKeys(keys)
 	}
 	return nil
 }
@@ -54,7 +54,7 @@ func (m memberCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials
 		return nil, nil, errSilent
 	}
 	on := &begun{conn, io.MultiReader(bytes.NewReader(first[:n]), conn)}
-	if string(first) == KeyPreface && len(m.key.key) > 0 {
+	if string(first) == KeyPreface && len(m.key.keys) > 0 {
 		return m.key.ServerHandshake(on)
 	}
 	if c, ok := conn.(Certified); !ok || !c.ByMember() {

@@ -20,8 +20,8 @@ import (
 type Options struct {
 	// ConfigDB are the config servers.
 	ConfigDB client.SetString
-	// Key is what the parts of the cluster share, "" for none.
-	Key string
+	// Keys are what the parts of the cluster share; nil for nothing.
+	Keys []string
 	// ByCertificate says that they may log in with their certificates.
 	ByCertificate bool
 	// AccessControl says that clients must log in, and may do what their roles grant.
@@ -69,7 +69,7 @@ func New(o Options) *Router {
 	if r.JavaScript != nil {
 		r.Process.JavaScriptEngine = node.JavaScriptEngine
 	}
-	r.accounts = account.New(account.Options{Source: configUsers{r}, Key: o.Key, ByCertificate: o.ByCertificate, Log: o.Log, Params: o.Dispatcher.Params})
+	r.accounts = account.New(account.Options{Source: configUsers{r}, Keys: o.Keys, ByCertificate: o.ByCertificate, Log: o.Log, Params: o.Dispatcher.Params})
 	r.access = &access.Control{Accounts: r.accounts, Collections: collectionsOf{r}}
 	r.userInterval = o.Dispatcher.Params.Int(command.IntSpec{Name: "userCacheInvalidationIntervalSecs", Default: 30, Min: 1, HasMin: true, Max: 86_400, HasMax: true})
 	r.samples = samples{

@@ -130,6 +130,8 @@ func TestAdminAccessByDefault(t *testing.T) {
 	}
 }
 
+func parse(text string) (bson.Doc, error) { return bson.ParseJSON(text) }
+
 // run runs a command on admin.
 func run(t *testing.T, c *client.Conn, text string) bson.Doc {
 	t.Helper()

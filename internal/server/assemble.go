@@ -39,10 +39,11 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	cat := data.catalog
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Member, d.Writable, d.Wall = s.host(), s.memory, data.member, data.writable, s.Clock
+	s.auditWith(d)
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Key: s.Options.Security.Key, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat), InMemory: s.FS != storage.OSFS(),
+		Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat), InMemory: s.FS != storage.OSFS(),
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -105,7 +106,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 func (s *Server) process() process.Process {
 	p := process.Process{
 		StartTime: s.started,
-		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log,
+		Argv:      s.Options.Argv(), Parsed: parsedOptions(s.Options), Host: s.host(), Log: s.log, RotateAudit: s.rotateAudit(),
 		Connections: func() process.Connections {
 			st := s.Stats()
 			return process.Connections{Current: st.Current, Available: st.Available, Active: st.Active, Awaiting: st.Awaiting, Created: st.Created, Rejected: st.Rejected, TLS: st.TLS}

@@ -80,7 +80,7 @@ func (l *Log) Quiet() bool { return l.quiet.Load() }
 // Rotate begins a new file: see config.Log.Rotate.
 func (l *Log) Rotate() error {
 	log := l.Logger("CONTROL")
-	if err := l.out.rotate(); err != nil {
+	if err := l.out.Rotate(); err != nil {
 		log.Error("Log rotation failed", "id", logRotateFailed, "error", err)
 		return err
 	}
@@ -89,7 +89,7 @@ func (l *Log) Rotate() error {
 }
 
 // Close ends the log; lines written afterwards are lost.
-func (l *Log) Close() error { return l.out.close() }
+func (l *Log) Close() error { return l.out.Close() }
 
 type contextName struct{}
 
@@ -154,7 +154,7 @@ func (h *handler) Handle(ctx context.Context, r slog.Record) error {
 	if slices.Contains(head.tags, tagStartupWarning) {
 		h.log.warnings.add(b.line)
 	}
-	return h.log.out.write(append(b.line, '\n'))
+	return h.log.out.Write(append(b.line, '\n'))
 }
 
 const tagStartupWarning = "startupWarnings"

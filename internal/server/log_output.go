@@ -12,7 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-// logOutput is the destination of lines: a file that can be rotated, or standard output.
+// logOutput is the destination of lines, of the log or the audit log: a file that can be rotated, or standard output.
 type logOutput struct {
 	path   string // "" for standard output
 	reopen bool   // rotate reopens the same name, without renaming first
@@ -64,17 +64,24 @@ func moveAway(path string) error {
 	return nil
 }
 
-func (o *logOutput) write(line []byte) error {
+// Write writes a line. Of one that does not fit on the disk nothing is left.
+func (o *logOutput) Write(line []byte) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.mu.w == nil {
 		return nil
 	}
-	_, err := o.mu.w.Write(line)
+	n, err := o.mu.w.Write(line)
+	if f, ok := o.mu.w.(*os.File); ok && err != nil && n > 0 && o.path != "" {
+		if info, bad := f.Stat(); bad == nil {
+			_ = f.Truncate(info.Size() - int64(n))
+		}
+	}
 	return err
 }
 
-func (o *logOutput) rotate() error {
+// Rotate starts a new file.
+func (o *logOutput) Rotate() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	old, ok := o.mu.w.(*os.File)
@@ -94,7 +101,8 @@ func (o *logOutput) rotate() error {
 	return old.Close()
 }
 
-func (o *logOutput) close() error {
+// Close ends the output.
+func (o *logOutput) Close() error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	f, ok := o.mu.w.(*os.File)

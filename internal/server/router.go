@@ -19,9 +19,9 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	if err != nil {
 		return nil, err
 	}
-	key := s.Options.Security.Key
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Wall = s.host(), s.memory, s.Clock
+	s.auditWith(d)
 	var engine *javascript.Engine
 	if s.Options.Security.JavaScript {
 		engine = node.NewJavaScript(s.log.Logger("COMMAND"), s.memoryLimit(), s.memory)
@@ -30,7 +30,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	others.Log = s.log.Logger("SHARDING")
 	r := router.New(router.Options{
 		JavaScript: engine,
-		ConfigDB:   at, Key: key, ByCertificate: s.byCertificate(), AccessControl: s.Options.Security.Authorization, Client: others, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+		ConfigDB:   at, Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), AccessControl: s.Options.Security.Authorization, Client: others, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
 	})
 	r.Register(d.Registry)
 	part := s.cosmosPart(nil, nil, d)

@@ -87,7 +87,7 @@ func (s *Server) handshake(l *link, in *heard) error {
 	if err != nil {
 		return err
 	}
-	l.plain, l.client.Encrypted, l.client.Holder = t, true, holder
+	l.plain, l.client.Encrypted, l.client.Holder, l.client.AskedFor = t, true, holder, state.ServerName
 	if i := int(state.Version) - tls.VersionTLS10; i >= 0 && i < len(s.stats.tls) {
 		s.stats.tls[i].Add(1)
 	}
@@ -109,7 +109,7 @@ func (s *Server) byCertificate() bool { return s.Options.Security.ClusterAuth !=
 
 // toOthers are the options of connections to other servers of the cluster.
 func (s *Server) toOthers() client.Options {
-	o := client.Options{TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Key)}
+	o := client.Options{TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Keys)}
 	if c := s.Options.Security.ClusterAuth; c == config.AuthX509 || c == config.AuthSendX509 {
 		o.Login = client.ByCertificate
 	}
@@ -126,7 +126,7 @@ func (s *Server) toPrimary() client.Options {
 // security.
 func (s *Server) peerNetwork(o *repl.NetworkOptions) {
 	security := s.Options.Security
-	o.Credentials = repl.MemberCredentials([]byte(security.Key), s.byCertificate(), security.ClusterAuth == config.AuthX509 || security.ClusterAuth == config.AuthSendX509)
+	o.Credentials = repl.MemberCredentials(security.Keys, s.byCertificate(), security.ClusterAuth == config.AuthX509 || security.ClusterAuth == config.AuthSendX509)
 	conf := s.certificates.Client()
 	if conf == nil {
 		return

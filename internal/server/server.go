@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/mayflydb/mayfly/internal/audit"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/certificate"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -113,6 +114,7 @@ type Server struct {
 	port     int
 	// listeners are those for clients.
 	listeners []net.Listener
+	audit     atomic.Pointer[audit.Log] // nil for none
 	// certificates are those for TLS; nil for none.
 	certificates *certificate.Store
 	peers        *handoff // takes connections of other members; nil on a standalone
@@ -174,6 +176,10 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.openCertificates(); err != nil {
 		return err
 	}
+	if err := s.openAudit(); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, s.closeAudit()) }()
 	listeners, port, err := listen(ctx, s.Options.Net, s.network.With("ctx", "initandlisten"))
 	if err != nil {
 		return err

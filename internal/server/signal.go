@@ -31,6 +31,11 @@ func (s *Server) handleSignals() (end func()) {
 			switch {
 			case sig == syscall.SIGUSR1:
 				_ = s.log.Rotate() // which logs what went wrong
+				if rotate := s.rotateAudit(); rotate != nil {
+					if err := rotate(); err != nil {
+						log.Error("The audit log cannot be rotated", "id", logAuditRotation, "error", err)
+					}
+				}
 			case !asked.IsZero():
 				if time.Since(asked) > insistAfter {
 					s.exitNow(config.ExitAbrupt)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/server/servertest"
@@ -36,20 +35,7 @@ func TestStranger(t *testing.T) {
 	}
 	port := servertest.FreePort(t)
 	s := servertest.Start(t, "--replSet", "rs0", "--initiate", "--keyFile", key, "--adminPort", fmt.Sprint(port), "--adminPprof")
-	var c *client.Conn
-	for until := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) { // the set elects itself
-		var err error
-		if c, err = client.Connect(t.Context(), client.Options{Address: s.Address}); err != nil {
-			t.Fatal(err)
-		}
-		if c.Hello().Lookup("isWritablePrimary").Truthy() {
-			break
-		}
-		_ = c.Close()
-		if time.Now().After(until) {
-			t.Fatal("no primary")
-		}
-	}
+	c := primary(t, s)
 	defer c.Close()
 	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
 	names := 0

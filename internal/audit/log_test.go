@@ -1,0 +1,105 @@
+package audit
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// disk is an output that can be full.
+type disk struct {
+	full  bool
+	lines []string
+}
+
+func (d *disk) Write(event []byte) error {
+	if d.full {
+		return errors.New("no space left on device")
+	}
+	d.lines = append(d.lines, string(event))
+	return nil
+}
+func (*disk) Rotate() error { return nil }
+func (*disk) Close() error  { return nil }
+
+// While the disk is full nothing begins that is to be audited, what had begun is written once
+// there is room, and the rest of the server goes on.
+func TestFullDisk(t *testing.T) {
+	out := &disk{}
+	l, err := New(Options{Output: out, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := command.NewDispatcher(slog.New(slog.DiscardHandler))
+	d.Audit = l
+	l.Register(d.Params)
+	ran := 0
+	handler := func(during bool) command.Handler {
+		return func(_ context.Context, _ *command.Op) error { ran++; out.full = out.full || during; return nil }
+	}
+	d.Registry.Register(
+		&command.Command{Name: "create", Run: handler(false)}, &command.Command{Name: "drop", Run: handler(true)}, &command.Command{Name: "ping", Run: handler(false)})
+	c := &command.Client{ConnectionID: 1, Remote: "10.0.0.1:1", Local: "10.0.0.2:2"}
+	run := func(text string) mongoerr.Code {
+		body, err := bson.ParseJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return mongoerr.Code(bson.ClampToInt64(d.Dispatch(t.Context(), &command.Request{Client: c, DB: "d", Body: body}).Body.Lookup("code")))
+	}
+	if code := run(`{"create": "c"}`); code != 0 || len(out.lines) != 1 {
+		t.Fatal(code, out.lines)
+	}
+	if code := run(`{"drop": "c"}`); code != 0 || len(out.lines) != 1 { // full while it ran: it has run, and is told of later
+		t.Fatal(code, out.lines)
+	}
+	if code := run(`{"create": "c"}`); code != mongoerr.OutOfDiskSpace || ran != 2 {
+		t.Errorf("on a full disk: code %d", code)
+	}
+	if err := l.Tell(c, "authenticate", nil, 0); !mongoerr.Is(err, mongoerr.OutOfDiskSpace) {
+		t.Errorf("a login on a full disk: %v", err)
+	}
+	if code := run(`{"ping": 1}`); code != 0 || ran != 3 {
+		t.Errorf("what is not audited: code %d", code)
+	}
+	out.full = false
+	if code := run(`{"create": "e"}`); code != 0 {
+		t.Errorf("with room again: code %d", code)
+	}
+	if len(out.lines) != 3 || !strings.Contains(out.lines[1], "dropCollection") || !strings.Contains(out.lines[2], `"createCollection"`) {
+		t.Errorf("%q", out.lines)
+	}
+}
+
+// A filter is a query over events.
+func TestFilter(t *testing.T) {
+	out := &disk{}
+	l, err := New(Options{Output: out, Log: slog.New(slog.DiscardHandler), Filter: `{"atype": {"$in": ["authenticate", "dropUser"]}, "remote.ip": {"$regex": "^10"}, "result": {"$ne": 0}}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, other := &command.Client{Remote: "10.0.0.1:1"}, &command.Client{Remote: "192.168.0.1:1"}
+	for _, e := range []struct {
+		c      *command.Client
+		atype  string
+		result mongoerr.Code
+	}{{c, "authenticate", 0}, {c, "authenticate", 18}, {other, "authenticate", 18}, {c, "createUser", 18}, {nil, "dropUser", 11}, {c, "dropUser", 11}} {
+		if err := l.Tell(e.c, e.atype, nil, e.result); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if len(out.lines) != 2 {
+		t.Errorf("%q", out.lines)
+	}
+	for _, bad := range []string{`{"a"`, `{"a": {"$nope": 1}}`, `{"$where": "1"}`} {
+		if _, err := New(Options{Output: out, Filter: bad}); err == nil {
+			t.Errorf("%s is taken", bad)
+		}
+	}
+}

@@ -1,0 +1,60 @@
+package command
+
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
+
+// Auditor keeps what is done, for auditors. (Package audit has the one there is.)
+type Auditor interface {
+	// Ready returns an error where op is to be audited, and cannot be.
+	Ready(op *Op) error
+	// Checked tells whether op's client may run it: err, or nil. It returns an error where
+	// that cannot be told.
+	Checked(op *Op, err error) error
+	// Done tells that op has ended with err.
+	Done(op *Op, err error)
+	// Tell tells of what a client, nil for the server, is about to do. Where it returns an
+	// error that must not be done.
+	Tell(c *Client, atype string, param bson.Doc, result mongoerr.Code) error
+	// Keep tells of what has been done.
+	Keep(c *Client, atype string, param bson.Doc)
+}
+
+// audited runs op by run, and tells of it.
+func (d *Dispatcher) audited(op *Op, run func() error) (err error) {
+	if d.Audit == nil || op.intent != nil || op.Client.Internal {
+		return run()
+	}
+	if err := d.Audit.Ready(op); err != nil {
+		return err
+	}
+	defer func() { d.Audit.Done(op, err) }()
+	return run()
+}
+
+// checked tells whether op may run.
+func (d *Dispatcher) checked(op *Op, err error) error {
+	if d.Audit == nil {
+		return err
+	}
+	if failed := d.Audit.Checked(op, err); failed != nil {
+		return failed
+	}
+	return err
+}
+
+// Audit tells of what op's client is about to do, as Auditor.Tell.
+func (op *Op) Audit(atype string, param bson.Doc, result mongoerr.Code) error {
+	if op.Dispatcher.Audit == nil {
+		return nil
+	}
+	return op.Dispatcher.Audit.Tell(op.Client, atype, param, result)
+}
+
+// Audited tells of what op has done that its name does not tell.
+func (op *Op) Audited(atype string, param bson.Doc) {
+	if op.Dispatcher.Audit != nil {
+		op.Dispatcher.Audit.Keep(op.Client, atype, param)
+	}
+}
