@@ -15,7 +15,8 @@ import (
 // The rows of replica sets: three members on this machine, every commit on the disks of
 // two. Beside them, in the same run: a bare raft group with the same payload
 // (prototype.go), PostgreSQL with two standbys of which one must have each commit
-// (standbys.go), and the standalone with j: true.
+// (standbys.go), the standalone with j: true, and the server that has every answer ready
+// (hollow.go): what this driver can have of any.
 
 // replicaRow is an operation on all of them.
 type replicaRow struct {
@@ -107,6 +108,9 @@ func (b *bench) replica(ctx context.Context, chosen []replicaRow, idle bool) (er
 	}
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
 	fmt.Fprint(w, "\nrow\tclients\tops/s\tp50\tp99\tcpu/op\tclient\tp99/p50\tbare raft ops/s\tp50\tp99\tcpu/op\tratio\tstandalone -j ops/s\tp50\tp99\tcpu/op\tratio\t")
+	if b.hollow != nil {
+		fmt.Fprint(w, "hollow ops/s\tp50\tp99\tcpu/op\tratio\t")
+	}
 	if r.pg != nil {
 		fmt.Fprint(w, "pg ops/s\tp50\tp99\tcpu/op\tratio\t")
 	}
@@ -179,6 +183,11 @@ func (b *bench) onReplicas(ctx context.Context, w *tabwriter.Writer, r *replicas
 	}
 	if err := compare(r.standalone, r.data.standalone, row); err != nil {
 		return fmt.Errorf("standalone: %w", err)
+	}
+	if b.hollow != nil {
+		if err := compare(b.hollow, newDataset(b.o.Documents), row); err != nil {
+			return fmt.Errorf("hollow: %w", err)
+		}
 	}
 	if pg != nil {
 		if err := compare(pg, r.data.pg, row); err != nil {
