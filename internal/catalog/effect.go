@@ -315,11 +315,21 @@ func (c *Catalog) begin(coll *Collection, at Evaluation) *Effect {
 	return e
 }
 
+// untilEnd is the key of a context's value.
+type untilEnd struct{}
+
+// UntilEnd returns a context under which nothing is committed once it has ended, be it a unit
+// or DDL that was begun before. Under others what is being committed when they end is.
+func UntilEnd(ctx context.Context) context.Context { return context.WithValue(ctx, untilEnd{}, true) }
+
 // commit seals an effect and passes it to the committer or, for keyspaces of this
 // member alone, to the engine. The effect must not be used afterwards. Errors:
-// 14031, and the committer's.
+// 14031, the committer's, and the cause of ctx's end (UntilEnd).
 func (c *Catalog) commit(ctx context.Context, e *Effect, d storage.Durability) error {
 	defer e.u.Abort()
+	if ctx.Err() != nil && ctx.Value(untilEnd{}) != nil {
+		return context.Cause(ctx)
+	}
 	if err := e.u.Seal(); err != nil {
 		return err
 	}

@@ -8,6 +8,10 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // A reader that waits for a writer stops waiting when its context ends, and
@@ -169,4 +173,32 @@ func TestGatePinned(t *testing.T) {
 		}
 		g.RUnlock()
 	})
+}
+
+// TestUntilEnd: what is committed under a context of UntilEnd is not once that has ended.
+func TestUntilEnd(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	coll, err := c.Create(t.Context(), ns, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, end := context.WithCancel(UntilEnd(t.Context()))
+	u := c.Begin()
+	if err := u.Insert(ended, coll, new(bson.Builder).Int32("_id", 1).Finish()); err != nil {
+		t.Fatal(err)
+	}
+	end()
+	if err := u.Commit(ended, storage.Buffered); !errors.Is(err, context.Canceled) {
+		t.Errorf("a unit: %v", err)
+	}
+	if _, err := c.Drop(ended, ns); !errors.Is(err, context.Canceled) {
+		t.Errorf("a drop: %v", err)
+	}
+	if c.Lookup(ns) != coll || coll.Count() != 0 {
+		t.Errorf("%d documents", coll.Count())
+	}
+	if err := write(c, coll, nil, new(bson.Builder).Int32("_id", 1).Finish()); err != nil { // the lock is free
+		t.Error(err)
+	}
 }

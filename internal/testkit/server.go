@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -32,10 +33,23 @@ type Server struct {
 	Args []string // further arguments
 	// TLS is how clients connect; nil: without.
 	TLS *tls.Config
+	// At is where it runs; nil: on the loopback of this machine.
+	At Place
 
-	tb  testing.TB
-	cmd *exec.Cmd
-	out *syncBuffer
+	tb     testing.TB
+	cmd    *exec.Cmd
+	out    *syncBuffer
+	before strings.Builder // what the processes before have printed
+}
+
+// Place is where a server runs: a host that a test makes (package e2e/hosts).
+type Place interface {
+	// Address is the host:port by which others reach the server, and Listen the arguments
+	// with which it is reached there.
+	Address() string
+	Listen() []string
+	// Start starts a process there.
+	Start(*exec.Cmd) error
 }
 
 // syncBuffer is the output of a process, read while it is written.
@@ -127,6 +141,16 @@ func StartTLS(tb testing.TB, conf *tls.Config, configdb string, args ...string) 
 	return startServer(tb, s)
 }
 
+// StartAt starts a server at a place until the test ends, on a directory that is there: configdb
+// "" makes one with data, others a router.
+func StartAt(tb testing.TB, at Place, dir, configdb string, args ...string) *Server {
+	tb.Helper()
+	if configdb != "" {
+		dir, args = "", append([]string{"--configdb", configdb}, args...)
+	}
+	return startServer(tb, &Server{Dir: dir, Args: args, At: at, tb: tb})
+}
+
 func startServer(tb testing.TB, s *Server) *Server {
 	tb.Helper()
 	tb.Cleanup(func() { // after the clients have said goodbye
@@ -164,11 +188,18 @@ func (s *Server) Run() {
 	if s.Dir == "" {
 		args = []string{"router"}
 	}
-	args = append(append(args, "--port", strconv.Itoa(s.Port), "--nounixsocket"), s.Args...)
+	listen, start := []string{"--port", strconv.Itoa(s.Port)}, (*exec.Cmd).Start
+	if s.At != nil {
+		listen, start = s.At.Listen(), s.At.Start
+	}
+	args = append(append(append(args, listen...), "--nounixsocket"), s.Args...)
 	s.cmd = exec.Command(Binary(s.tb), args...)
+	if s.out != nil {
+		s.before.WriteString(s.out.String())
+	}
 	s.out = &syncBuffer{}
 	s.cmd.Stdout, s.cmd.Stderr = s.out, s.out
-	if err := s.cmd.Start(); err != nil {
+	if err := start(s.cmd); err != nil {
 		s.tb.Fatal(err)
 	}
 	c := s.Direct()
@@ -180,7 +211,20 @@ func (s *Server) Run() {
 }
 
 // URI is the connection string.
-func (s *Server) URI() string { return fmt.Sprintf("mongodb://127.0.0.1:%d/", s.Port) }
+func (s *Server) URI() string {
+	if s.At != nil {
+		return "mongodb://" + s.At.Address() + "/"
+	}
+	return fmt.Sprintf("mongodb://127.0.0.1:%d/", s.Port)
+}
+
+// Host is the host:port by which other servers reach this one.
+func (s *Server) Host() string {
+	if s.At != nil {
+		return s.At.Address()
+	}
+	return fmt.Sprintf("localhost:%d", s.Port)
+}
 
 // Client connects a driver until the test ends.
 func (s *Server) Client() *mongo.Client {
@@ -245,3 +289,6 @@ func (s *Server) PID() int { return s.cmd.Process.Pid }
 
 // Output is what the process has printed.
 func (s *Server) Output() string { return s.out.String() }
+
+// Printed is Output, behind what the processes printed that ran in its place before.
+func (s *Server) Printed() string { return s.before.String() + s.out.String() }

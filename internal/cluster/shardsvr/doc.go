@@ -15,5 +15,11 @@
 // docs/rfcs/0029-transactions-over-shards.md); an operator may decide for one that is lost
 // (decidebyhand.go).
 //
+// # Invariants
+//
+//   - one-term: what runs in the background writes only in the term in which it was begun.
+//     A member that steps up ends what is left of its earlier terms before it takes writes,
+//     and begins anew from what is stored: what it knew may be long over.
+//
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr

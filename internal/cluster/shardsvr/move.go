@@ -76,8 +76,19 @@ func (r *request) own(ctx context.Context) error {
 	}
 	r.s.stop(r.ns)
 	r.s.wake()
+	if done != nil && done.operation == r.fence.Number {
+		r.tellLog(ctx, "A range was received", "documents", done.documents, "bytes", done.bytes)
+	}
 	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
 }
+
+// tellLog writes a line of the log about the move of the request.
+func (r *request) tellLog(ctx context.Context, what string, attrs ...any) {
+	r.s.log.InfoContext(ctx, what, append([]any{"id", logMoved, "namespace", r.ns.String(), "operation", r.fence.Number, "min", r.body.Lookup("min").String()}, attrs...)...)
+}
+
+// logMoved is the id of the lines about the steps of a move.
+const logMoved = 9000043
 
 // given answers {_shardsvrGiven: ns, min, max, version}: the range belongs to another
 // shard now, and its documents here are removed.
@@ -95,6 +106,9 @@ func (r *request) given(ctx context.Context) error {
 		return r.toVersion(s)
 	})
 	r.s.wake()
+	if err == nil {
+		r.tellLog(ctx, "A range was given away")
+	}
 	return err
 }
 
@@ -122,6 +136,7 @@ func (r *request) abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	r.tellLog(ctx, "A move was undone")
 	if doc, err := r.s.received(r.ns); err != nil || doc == nil || doc.operation != r.fence.Number {
 		return err
 	}
@@ -170,6 +185,7 @@ func (s *Shard) sweep(ctx context.Context, ns schema.Namespace) error {
 		}); err != nil {
 			return err
 		}
+		s.log.InfoContext(ctx, "The documents of a range that has moved away are removed", "id", logMoved, "namespace", ns.String(), "operation", gone.Operation)
 	}
 }
 

@@ -413,3 +413,35 @@ func TestMoveTakesTransactions(t *testing.T) {
 		t.Error(found)
 	}
 }
+
+// TestWorkEndsWithTerm: what ran in the background in an earlier term, and be it that it waits
+// for somebody to hear of its error, is not what a primary goes on with: it begins anew from
+// what is stored.
+func TestWorkEndsWithTerm(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	a.insert(`{_id: 1, k: 1}`, `{_id: 2, k: 2}`, `{_id: 3, k: 3}`)
+	receive(b, 10, uuid, `{k: "hashed"}`, a, whole)
+	awaitReceived(b, whole)
+	await := func(what string, is func(answer bson.Doc) bool) {
+		t.Helper()
+		for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+			answer, err := b.try("admin", `{_shardsvrReceived: "d.c", `+whole+`, behind: {"$numberLong": "1200"}}`)
+			if err == nil && is(answer) {
+				return
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("in vain: %s: %s %v", what, answer, err)
+			}
+		}
+	}
+	failed := func(answer bson.Doc) bool { return answer.Lookup("failed").Type == bson.TypeString }
+	a.ask("admin", `{_shardsvrUnshard: "d.c", uuid: `+uuid+`, keep: true, `+fence(11, step.Undone, 1)+`}`)
+	a.ask("d", `{insert: "c", documents: [{_id: 4, k: 4}]}`) // which the recipient asks for
+	await("the range cannot be received", failed)
+	a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(1)+`, `+fence(12, step.Trying, 1)+`}`)
+	b.ask("admin", `{replSetStepDown: 1, force: true, secondaryCatchUpPeriodSecs: 0}`)
+	await("all is received by the next primary", func(answer bson.Doc) bool {
+		return !failed(answer) && answer.Has("behind") && answer.Lookup("documents").Int64() == 4
+	})
+}

@@ -108,6 +108,7 @@ func (r *request) receive(ctx context.Context) error {
 		return err
 	}
 	if begins {
+		r.tellLog(ctx, "A range is being received", "from", from.Str())
 		r.s.stop(r.ns) // stops a sweep, which starts again afterwards
 	}
 	if j := r.s.begin(r.ns); j != nil && j.receive != nil {

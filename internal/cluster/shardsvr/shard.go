@@ -52,7 +52,11 @@ func New(n *node.Node, others client.Options, log *slog.Logger) *Shard {
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
 	s.work.hosts, s.work.asking = map[string]string{}, map[transactionID]bool{}
 	n.Dispatcher.Status.Document("twoPhaseCommitCoordinator", s.appendCoordinations)
-	n.Catalog.OnStepUp(func(context.Context) error { s.wake(); return nil })
+	n.Catalog.OnStepUp(func(context.Context) error { // before this member takes writes (invariant one-term)
+		s.endJobs()
+		s.wake()
+		return nil
+	})
 	n.BecomeShard()
 	return s
 }
@@ -90,7 +94,7 @@ func (s *Shard) Register(r *command.Registry) {
 // Run does the background work until ctx ends, and returns when all of it has ended.
 func (s *Shard) Run(ctx context.Context) {
 	s.work.Lock()
-	s.work.life = catalog.Internally(ctx)
+	s.work.life = catalog.UntilEnd(catalog.Internally(ctx)) // (invariant one-term)
 	s.work.Unlock()
 	ticker := time.NewTicker(pendingInterval)
 	defer ticker.Stop()
@@ -101,6 +105,8 @@ func (s *Shard) Run(ctx context.Context) {
 				s.log.WarnContext(ctx, "Cannot go on with decisions about transactions", "id", logUndecided, "error", err.Error())
 			}
 			s.askAbout(ctx)
+		} else {
+			s.endJobs()
 		}
 		select {
 		case <-ctx.Done():
@@ -132,16 +138,36 @@ func (s *Shard) wake() {
 func (s *Shard) startPending() {
 	for _, db := range s.cat.Databases() {
 		for _, c := range s.cat.Collections(db) {
-			if c.Sharding() != nil && len(c.Sharding().Hidden) > 0 {
+			if c.Sharding() != nil && len(c.Sharding().Hidden) > 0 && !s.ending(c.Namespace) {
 				s.begin(c.Namespace)
 			}
 		}
 	}
 }
 
+// ending reports whether work for a collection is being ended; what is to follow begins then.
+func (s *Shard) ending(ns schema.Namespace) bool {
+	s.work.Lock()
+	defer s.work.Unlock()
+	j := s.work.jobs[ns]
+	return j != nil && j.ctx.Err() != nil
+}
+
+// endJobs begins to end all background work: it is a primary's, of one term. What is not done
+// begins again from what is stored.
+func (s *Shard) endJobs() {
+	s.work.Lock()
+	defer s.work.Unlock()
+	for _, j := range s.work.jobs {
+		j.cancel()
+	}
+}
+
 // job is the background work for one collection or database: receiving a range or a
-// collection, removing ranges, or copying what is not sharded.
+// collection, removing ranges, or copying what is not sharded. Its units write only while ctx
+// has not ended (invariant one-term).
 type job struct {
+	ctx     context.Context
 	cancel  context.CancelFunc
 	ended   chan struct{}
 	run     func(context.Context) error
@@ -166,16 +192,25 @@ func (s *Shard) begin(ns schema.Namespace) *job {
 }
 
 // beginJob starts a job for a name, or returns the one in progress; nil if the shard is not
-// running.
+// running. It waits for one that is being ended.
 func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 	s.work.Lock()
 	defer s.work.Unlock()
-	if j := s.work.jobs[ns]; j != nil || s.work.life == nil || s.work.life.Err() != nil {
-		return j
+	for {
+		j := s.work.jobs[ns]
+		if s.work.life == nil || s.work.life.Err() != nil || j != nil && j.ctx.Err() == nil {
+			return j
+		}
+		if j == nil {
+			break
+		}
+		s.work.Unlock()
+		<-j.ended
+		s.work.Lock()
 	}
 	j := what()
-	var ctx context.Context
-	ctx, j.cancel = context.WithCancel(s.work.life)
+	ctx, cancel := context.WithCancel(s.work.life)
+	j.ctx, j.cancel = ctx, cancel
 	j.ended = make(chan struct{})
 	s.work.jobs[ns] = j
 	s.work.running.Go(func() {
@@ -190,6 +225,9 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		s.work.Lock()
 		defer s.work.Unlock()
 		delete(s.work.jobs, ns)
+		if ctx.Err() != nil {
+			s.wake() // there may be more to do for it
+		}
 	})
 	return j
 }
