@@ -37,6 +37,18 @@ func (f *follower) receive(ctx context.Context, attempt func(context.Context) er
 	return err
 }
 
+// errEnded is the answer to who waits for work that has ended with its term, or is begun anew.
+var errEnded = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "the shard's work in the background has ended, and is begun anew by its primary")
+
+// over ends those who wait: nothing is received any more.
+func (f *follower) over() {
+	f.note(func() {
+		if f.err == nil {
+			f.err = errEnded
+		}
+	})
+}
+
 // awaitBehind waits until it is behind by no more than most or has failed, until ctx ends,
 // and no longer than behindWait.
 func (f *follower) awaitBehind(ctx context.Context, most time.Duration) {

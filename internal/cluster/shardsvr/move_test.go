@@ -445,3 +445,30 @@ func TestWorkEndsWithTerm(t *testing.T) {
 		return !failed(answer) && answer.Has("behind") && answer.Lookup("documents").Int64() == 4
 	})
 }
+
+// TestReceivedEndsWithTerm: who waits on a member for what it receives is told when that is no
+// primary any more, and asks the next one; else the move would block the writes of its donor
+// for ever.
+func TestReceivedEndsWithTerm(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	receive(b, 10, uuid, `{k: "hashed"}`, a, whole)
+	awaitReceived(b, whole)
+	ended := make(chan error, 1)
+	go func() {
+		_, err := b.try("admin", `{_shardsvrReceived: "d.c", `+whole+`, until: {"$timestamp": {t: 4000000000, i: 1}}}`)
+		ended <- err
+	}()
+	for waits := false; !waits; {
+		waits = strings.Contains(b.ask("admin", `{currentOp: 1}`).String(), "4000000000")
+	}
+	b.ask("admin", `{replSetStepDown: 1, force: true, secondaryCatchUpPeriodSecs: 0}`)
+	select {
+	case err := <-ended:
+		if !mongoerr.Is(err, mongoerr.InterruptedDueToReplStateChange) {
+			t.Error(err)
+		}
+	case <-time.After(time.Minute):
+		t.Error("it waits on a member that was primary")
+	}
+}

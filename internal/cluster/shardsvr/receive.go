@@ -204,6 +204,9 @@ func (r *request) received(ctx context.Context) error {
 	if v := r.body.Lookup("behind"); v.Type == bson.TypeInt64 {
 		j.receive.awaitBehind(ctx, time.Duration(v.Int64())*time.Millisecond)
 	}
+	if j.ctx.Err() != nil {
+		return errEnded
+	}
 	j.receive.mu.Lock()
 	defer j.receive.mu.Unlock()
 	p := &j.receive.at
@@ -229,7 +232,7 @@ type recipient struct {
 }
 
 // await waits until all writes up to a time of the donor have been applied durably. Errors:
-// 96, the cause of ctx's end.
+// 96, errEnded, the cause of ctx's end.
 func (r *recipient) await(ctx context.Context, until uint64) error {
 	r.note(func() { r.until = max(r.until, until) })
 	for {
@@ -238,6 +241,9 @@ func (r *recipient) await(ctx context.Context, until uint64) error {
 		r.mu.Unlock()
 		if done {
 			return nil
+		}
+		if errors.Is(err, errEnded) {
+			return err
 		}
 		if err != nil {
 			return mongoerr.New(mongoerr.OperationFailed, "the range is not received: %s", err)

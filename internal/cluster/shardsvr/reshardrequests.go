@@ -116,6 +116,9 @@ func (r *request) reshardReceived(ctx context.Context) error {
 			return err // another one is in the reply
 		}
 	}
+	if j.ctx.Err() != nil {
+		return errEnded
+	}
 	f := j.reshard
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -222,6 +222,12 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 				<-ctx.Done() // keeps the error available to the next request
 			}
 		}
+		if j.receive != nil {
+			j.receive.over()
+		}
+		if j.reshard != nil {
+			j.reshard.over()
+		}
 		s.work.Lock()
 		defer s.work.Unlock()
 		delete(s.work.jobs, ns)
