@@ -46,7 +46,7 @@ SEED ?= $(shell date +%s)
 test-nemesis: build ## a replica set of three processes, disturbed for NEMESIS=1h by the schedule of a SEED; then a cluster, as long
 	./e2e/install
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/nemesis -run TestNemesis -nemesis.duration $(NEMESIS) -nemesis.seed $(SEED)
-	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/cluster -run TestNemesisThroughRouters -cluster.nemesis $(NEMESIS)
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/cluster -run TestNemesisThroughRouters -cluster.nemesis $(NEMESIS) -cluster.seed $(SEED)
 
 # How many seeds make sim runs, and from which one on.
 SEEDS ?= 10000

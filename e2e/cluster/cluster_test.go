@@ -38,7 +38,7 @@ var unordered = options.InsertMany().SetOrdered(false)
 func host(set string, members ...*testkit.Server) string {
 	var hosts []string
 	for _, m := range members {
-		hosts = append(hosts, fmt.Sprintf("localhost:%d", m.Port))
+		hosts = append(hosts, m.Host())
 	}
 	return set + "/" + strings.Join(hosts, ",")
 }

@@ -73,7 +73,7 @@ func (h *history) write(t *testing.T, ctx context.Context, coll *mongo.Collectio
 // follower reads the stream of app.s, again and again from where it was, through one router or
 // another.
 type follower struct {
-	routers []*testkit.Server
+	routers []*mongo.Client
 	mu      sync.Mutex
 	seen    map[string][]string // by document
 	tokens  map[string][]string // of what was seen
@@ -107,7 +107,7 @@ func (f *follower) read(ctx context.Context, token *bson.Raw) error {
 	if *token != nil {
 		o.SetStartAfter(*token)
 	}
-	coll := f.routers[rand.IntN(len(f.routers))].Client().Database("app").Collection("s")
+	coll := f.routers[rand.IntN(len(f.routers))].Database("app").Collection("s")
 	cs, err := coll.Watch(ctx, mongo.Pipeline{}, o)
 	if err != nil {
 		return err
@@ -203,7 +203,7 @@ func TestStreamsUnderLoad(t *testing.T) {
 	defer readers.Wait()
 	defer end()
 	for range 2 {
-		f := &follower{routers: c.routers, seen: map[string][]string{}, tokens: map[string][]string{}}
+		f := &follower{routers: []*mongo.Client{c.routers[0].Client(), c.routers[1].Client()}, seen: map[string][]string{}, tokens: map[string][]string{}}
 		followers = append(followers, f)
 		readers.Go(func() { f.follow(watching) })
 	}

@@ -38,7 +38,7 @@ func openBank(t *testing.T, c *cluster) *bank {
 	t.Helper()
 	c.admin(t, bson.D{{Key: "shardCollection", Value: "bank.accounts"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
 	c.admin(t, bson.D{{Key: "shardCollection", Value: "bank.log"}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
-	client, err := mongo.Connect(options.Client().ApplyURI(fmt.Sprintf("mongodb://localhost:%d,localhost:%d/", c.routers[0].Port, c.routers[1].Port)).
+	client, err := mongo.Connect(options.Client().ApplyURI(fmt.Sprintf("mongodb://%s,%s/", c.routers[0].Host(), c.routers[1].Host())).
 		SetServerSelectionTimeout(10 * time.Second))
 	if err != nil {
 		t.Fatal(err)

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"go.mongodb.org/mongo-driver/v2/bson"
+
+	"github.com/mayflydb/mayfly/e2e/hosts"
 )
 
 // disturbance is a kind of thing that happens to a member.
@@ -47,22 +49,22 @@ var disturbances = []disturbance{
 			}
 		}
 	}},
-	{name: "cut off from the members", begin: between(true, true, peers, condition{cut: true})},
-	{name: "cut off from all", begin: between(true, true, everybody, condition{cut: true})},
-	{name: "deaf to the members", begin: between(false, true, peers, condition{cut: true})},
-	{name: "not heard by the members", begin: between(true, false, peers, condition{cut: true})},
-	{name: "cut off from one member", begin: between(true, true, onePeer, condition{cut: true})},
-	{name: "not heard by one member", begin: between(true, false, onePeer, condition{cut: true})},
-	{name: "not heard by the clients", begin: between(true, false, theClients, condition{cut: true})},
-	{name: "slow", begin: between(true, true, everybody, condition{delay: 150 * time.Millisecond})},
-	{name: "lossy", begin: between(true, true, everybody, condition{loss: 0.3})},
-	{name: "its disk is full", only: func(m *member) bool { return m.mounted }, begin: func(s *set, m *member, _ step) func() {
+	{name: "cut off from the members", begin: between(true, true, peers, hosts.Condition{Cut: true})},
+	{name: "cut off from all", begin: between(true, true, everybody, hosts.Condition{Cut: true})},
+	{name: "deaf to the members", begin: between(false, true, peers, hosts.Condition{Cut: true})},
+	{name: "not heard by the members", begin: between(true, false, peers, hosts.Condition{Cut: true})},
+	{name: "cut off from one member", begin: between(true, true, onePeer, hosts.Condition{Cut: true})},
+	{name: "not heard by one member", begin: between(true, false, onePeer, hosts.Condition{Cut: true})},
+	{name: "not heard by the clients", begin: between(true, false, theClients, hosts.Condition{Cut: true})},
+	{name: "slow", begin: between(true, true, everybody, hosts.Condition{Delay: 150 * time.Millisecond})},
+	{name: "lossy", begin: between(true, true, everybody, hosts.Condition{Loss: 0.3})},
+	{name: "its disk is full", only: func(m *member) bool { return m.disk != nil }, begin: func(s *set, m *member, _ step) func() {
 		m.setFrail(true)
-		if err := m.fill(); err != nil {
+		if err := m.disk.Fill(); err != nil {
 			s.t.Error(err)
 		}
 		return func() {
-			if err := m.empty(); err != nil {
+			if err := m.disk.Empty(); err != nil {
 				s.t.Error(err)
 			}
 			m.start()
@@ -177,18 +179,18 @@ func everybody(m *member, st step) []int { return append(peers(m, st), members) 
 
 // between disturbs the ways from a member to others, from others to it, or both. Loss and
 // delay are the most that they are.
-func between(from, to bool, whom others, most condition) func(*set, *member, step) func() {
+func between(from, to bool, whom others, most hosts.Condition) func(*set, *member, step) func() {
 	return func(s *set, m *member, st step) func() {
 		c := most
-		c.loss *= st.strength
-		c.delay = time.Duration(float64(c.delay) * st.strength)
+		c.Loss *= st.strength
+		c.Delay = time.Duration(float64(c.Delay) * st.strength)
 		var lifts []func()
 		for _, o := range whom(m, st) {
 			if from {
-				lifts = append(lifts, s.network.impose(m.number, o, c))
+				lifts = append(lifts, s.network.Impose(m.number, o, c))
 			}
 			if to {
-				lifts = append(lifts, s.network.impose(o, m.number, c))
+				lifts = append(lifts, s.network.Impose(o, m.number, c))
 			}
 		}
 		return func() {

@@ -4,13 +4,9 @@
 //
 // # Hosts
 //
-// Each member has a network of its own: a network namespace whose only interface is a TUN
-// device, and this process carries the packets between them (packets_test.go). So each
-// direction between two members, and between a member and the clients, can be cut, delayed
-// or made to lose packets, below the TCP of a real kernel, whether the kernel has netem or
-// not. The test runs itself again in namespaces of its own (inside_linux_test.go), which
-// takes no root where users may make them. Elsewhere a proxy of TCP stands before each
-// member (proxies_test.go): it delays and cuts what comes in, whoever sends it.
+// Each member is a host of its own (package e2e/hosts), so the ways between members, and
+// between a member and the clients, can be cut, delayed or made to lose packets, in each
+// direction.
 //
 // # Disturbances
 //
@@ -20,8 +16,7 @@
 // kill -9, SIGSTOP, SIGTERM, cuts one way and both, delay, loss, step-downs,
 // priorities that change, and
 //
-//   - a full disk (disk_linux_test.go): each member has a tmpfs, which shrinks to what is
-//     used. Its process may end by itself then, and is started again;
+//   - a full disk (package e2e/hosts): each member has one of its own. Its process may end by itself then, and is started again;
 //   - a lost disk: the directory is emptied, and the member comes back with nothing;
 //   - a clock that jumps (clock_linux_amd64_test.go): a process gets a clock of its own, by
 //     a few instructions beside the function of the vDSO that reads the wall's time. The

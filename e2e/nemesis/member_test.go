@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflydb/mayfly/e2e/hosts"
 	"github.com/mayflydb/mayfly/internal/testkit"
 	"go.mongodb.org/mongo-driver/v2/bson"
 	"go.mongodb.org/mongo-driver/v2/mongo"
@@ -31,10 +32,10 @@ type member struct {
 	address string
 	client  *mongo.Client // of this member alone
 	t       *testing.T
-	network network
+	network hosts.Network
 	log     *os.File
 	taken   atomic.Bool // a step of the schedule has it
-	mounted bool        // on a disk of its own
+	disk    *hosts.Disk // of its own; nil for none
 	set     string      // of which it is a member
 	founds  bool        // alone
 
@@ -56,13 +57,13 @@ func (m *member) start() {
 	}
 	args := append([]string{"serve", "--dbpath", m.dir, "--nounixsocket", "--replSet", m.set,
 		"--setParameter", "ttlMonitorSleepSecs=1", "--setParameter", "enableTestCommands=1", "--oplogSize", fmt.Sprint(oplogMegabytes)},
-		m.network.listen(m.number)...)
+		m.network.Listen(m.number)...)
 	if m.founds {
 		args = append(args, "--initiate")
 	}
 	cmd := exec.Command(testkit.Binary(m.t), args...)
 	cmd.Stdout, cmd.Stderr = m.log, m.log
-	if err := m.network.start(m.number, cmd); err != nil {
+	if err := m.network.Start(m.number, cmd); err != nil {
 		m.t.Errorf("member %d: %v", m.number, err)
 		return
 	}
@@ -167,7 +168,7 @@ const (
 // set is the set under test.
 type set struct {
 	t       *testing.T
-	network network
+	network hosts.Network
 	members []*member
 
 	losing  atomic.Bool    // a disk was lost, and its member is not back
@@ -177,21 +178,20 @@ type set struct {
 // startSet starts the processes and makes them a set, all of whose members vote.
 func startSet(t *testing.T) *set {
 	t.Helper()
-	s := &set{t: t, network: newNetwork(t, members)}
-	t.Logf("%d %v", members, s.network)
-	t.Cleanup(s.network.close)
+	s := &set{t: t, network: hosts.New(t, members)}
 	dir := t.TempDir()
 	var config bson.A
 	for i := range members {
-		m := &member{number: i, dir: filepath.Join(dir, fmt.Sprint(i)), address: s.network.address(i), t: t, network: s.network, set: setName}
+		m := &member{number: i, dir: filepath.Join(dir, fmt.Sprint(i)), address: s.network.Address(i), t: t, network: s.network, set: setName}
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		err := m.mount()
-		if m.mounted = err == nil; !m.mounted {
+		var err error
+		if m.disk, err = hosts.Mount(m.dir); err != nil {
+			m.disk = nil
 			t.Logf("member %d has no disk of its own, which could be full: %v", i, err)
 		}
-		if m.log, err = os.CreateTemp(logDirectory(), fmt.Sprintf("nemesis-%d-*.log", i)); err != nil {
+		if m.log, err = os.CreateTemp(hosts.LogDirectory(), fmt.Sprintf("nemesis-%d-*.log", i)); err != nil {
 			t.Fatal(err)
 		}
 		m.client, err = mongo.Connect(options.Client().ApplyURI("mongodb://" + m.address + "/?directConnection=true").
@@ -220,8 +220,10 @@ func startSet(t *testing.T) *set {
 func (m *member) close() {
 	disconnect(m.client)
 	m.end(syscall.SIGKILL)
-	if err := m.unmount(); err != nil {
-		m.t.Error(err)
+	if m.disk != nil {
+		if err := m.disk.Unmount(); err != nil {
+			m.t.Error(err)
+		}
 	}
 	m.showLog()
 }

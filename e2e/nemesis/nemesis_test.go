@@ -7,11 +7,12 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/mayflydb/mayfly/e2e/hosts"
 )
 
 var (
 	seed     = flag.Uint64("nemesis.seed", 1, "of the schedule")
-	proxied  = flag.Bool("nemesis.proxies", false, "run members behind proxies, as where there are no namespaces")
 	duration = flag.Duration("nemesis.duration", 40*time.Second, "how long the set is disturbed")
 )
 
@@ -30,7 +31,7 @@ type workload interface {
 
 // TestNemesis disturbs a set of three processes.
 func TestNemesis(t *testing.T) {
-	if !inside(t) {
+	if !hosts.Inside(t) {
 		return
 	}
 	s := startSet(t)

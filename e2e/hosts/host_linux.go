@@ -1,4 +1,4 @@
-package nemesis
+package hosts
 
 import (
 	"errors"
@@ -51,6 +51,7 @@ func newHosts(n int) (*hosts, error) {
 	return h, nil
 }
 
+func (h *hosts) Apart() bool    { return true }
 func (h *hosts) String() string { return "hosts in network namespaces" }
 
 func (h *hosts) close() {
@@ -60,16 +61,16 @@ func (h *hosts) close() {
 	}
 }
 
-func (h *hosts) address(i int) string {
+func (h *hosts) Address(i int) string {
 	return netip.AddrPortFrom(h.hosts[i].address, setPort).String()
 }
 
-func (h *hosts) listen(i int) []string {
+func (h *hosts) Listen(i int) []string {
 	return []string{"--port", fmt.Sprint(setPort), "--bind_ip", h.hosts[i].address.String()}
 }
 
-// start starts a process on a host. It dies with this one.
-func (h *hosts) start(i int, cmd *exec.Cmd) error {
+// Start implements Network. The process dies with this one.
+func (h *hosts) Start(i int, cmd *exec.Cmd) error {
 	done := make(chan error)
 	h.hosts[i].work <- func() {
 		// The signal comes when the thread ends that starts the process: this one does not

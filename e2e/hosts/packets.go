@@ -1,14 +1,10 @@
-package nemesis
+package hosts
 
 import (
-	"bytes"
 	"io"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"sync/atomic"
-	"testing"
-	"testing/synctest"
 	"time"
 )
 
@@ -20,16 +16,16 @@ const (
 	maxDelayed = 4096
 )
 
-// condition is how the way from one host to another is.
-type condition struct {
-	cut   bool
-	loss  float64       // share of the packets that are lost
-	delay time.Duration // of each packet, and up to as much again by chance
+// Condition is how the way from one host to another is.
+type Condition struct {
+	Cut   bool
+	Loss  float64       // share of the packets that are lost
+	Delay time.Duration // of each packet, and up to as much again by chance
 }
 
 // worse is how a way is that two things disturb.
-func (c condition) worse(o condition) condition {
-	return condition{c.cut || o.cut, max(c.loss, o.loss), max(c.delay, o.delay)}
+func (c Condition) worse(o Condition) Condition {
+	return Condition{c.Cut || o.Cut, max(c.Loss, o.Loss), max(c.Delay, o.Delay)}
 }
 
 // ways are the conditions between n hosts: what is imposed on a way counts until it is
@@ -43,11 +39,11 @@ type ways struct {
 
 type imposition struct {
 	from, to int
-	condition
+	Condition
 }
 
-// impose makes the way between two hosts worse, until lift is called.
-func (w *ways) impose(from, to int, c condition) (lift func()) {
+// Impose implements Network.
+func (w *ways) Impose(from, to int, c Condition) (lift func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.imposed == nil {
@@ -66,10 +62,10 @@ func (w *ways) impose(from, to int, c condition) (lift func()) {
 }
 
 // now is the condition of the way between two hosts. The caller holds mu.
-func (w *ways) now(from, to int) (c condition) {
+func (w *ways) now(from, to int) (c Condition) {
 	for _, i := range w.imposed {
 		if i.from == from && i.to == to {
-			c = c.worse(i.condition)
+			c = c.worse(i.Condition)
 		}
 	}
 	return c
@@ -86,7 +82,7 @@ type packets struct {
 
 // packetLink is the way from one host to another.
 type packetLink struct {
-	condition atomic.Pointer[condition]
+	condition atomic.Pointer[Condition]
 	waiting   atomic.Int64 // in queue, or on the way out of it
 	queue     chan delayed
 }
@@ -111,7 +107,7 @@ func carry(ports []io.ReadWriteCloser) *packets {
 		row := make([]*packetLink, len(ports))
 		for i := range row {
 			row[i] = &packetLink{queue: make(chan delayed, maxDelayed)}
-			row[i].condition.Store(&condition{})
+			row[i].condition.Store(&Condition{})
 		}
 		p.links = append(p.links, row)
 	}
@@ -163,13 +159,13 @@ func receiver(packet []byte) (to int, ok bool) {
 func (l *packetLink) send(packet []byte, to io.Writer) {
 	c := l.condition.Load()
 	switch {
-	case c.cut || c.loss > 0 && rand.Float64() < c.loss:
-	case c.delay == 0 && l.waiting.Load() == 0:
+	case c.Cut || c.Loss > 0 && rand.Float64() < c.Loss:
+	case c.Delay == 0 && l.waiting.Load() == 0:
 		_, _ = to.Write(packet)
 	default:
 		d := delayed{due: time.Now(), packet: append([]byte(nil), packet...)}
-		if c.delay > 0 {
-			d.due = d.due.Add(c.delay + rand.N(c.delay))
+		if c.Delay > 0 {
+			d.due = d.due.Add(c.Delay + rand.N(c.Delay))
 		}
 		l.waiting.Add(1)
 		select {
@@ -184,93 +180,9 @@ func (l *packetLink) send(packet []byte, to io.Writer) {
 func (l *packetLink) run(to io.Writer) {
 	for d := range l.queue {
 		time.Sleep(time.Until(d.due))
-		if !l.condition.Load().cut {
+		if !l.condition.Load().Cut {
 			_, _ = to.Write(d.packet)
 		}
 		l.waiting.Add(-1)
 	}
-}
-
-// wire is a host for TestPackets: what it sends, and what arrives at it.
-type wire struct {
-	sends, gets chan []byte
-	once        sync.Once
-}
-
-func (w *wire) Read(b []byte) (int, error) {
-	p, ok := <-w.sends
-	if !ok {
-		return 0, io.EOF
-	}
-	return copy(b, p), nil
-}
-
-func (w *wire) Write(b []byte) (int, error) {
-	w.gets <- append([]byte(nil), b...)
-	return len(b), nil
-}
-
-func (w *wire) Close() error {
-	w.once.Do(func() { close(w.sends) })
-	return nil
-}
-
-// A way is cut, slow or lossy in its direction and for as long as something is imposed on
-// it; packets keep their order.
-func TestPackets(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var hosts []*wire
-		var ports []io.ReadWriteCloser
-		for range 3 {
-			w := &wire{sends: make(chan []byte), gets: make(chan []byte, 1000)}
-			hosts, ports = append(hosts, w), append(ports, w)
-		}
-		p := carry(ports)
-		defer p.close()
-		// arrive sends packets from a host to another, and says which arrived and after how
-		// long the last of them.
-		arrive := func(from, to, n int) (got []byte, took time.Duration) {
-			begun := time.Now()
-			for i := range n {
-				packet := make([]byte, 21)
-				packet[0], packet[19], packet[20] = 4<<4, byte(to+1), byte(i)
-				hosts[from].sends <- packet
-			}
-			last := begun
-			for {
-				select {
-				case b := <-hosts[to].gets:
-					got, last = append(got, b[20]), time.Now()
-				case <-time.After(time.Minute):
-					return got, last.Sub(begun)
-				}
-			}
-		}
-		if got, took := arrive(0, 1, 3); !bytes.Equal(got, []byte{0, 1, 2}) || took != 0 {
-			t.Errorf("%v arrive after %v", got, took)
-		}
-		heal := p.impose(0, 1, condition{cut: true})
-		if got, _ := arrive(0, 1, 3); got != nil {
-			t.Errorf("%v arrive on a way that is cut", got)
-		}
-		if got, _ := arrive(1, 0, 3); len(got) != 3 {
-			t.Errorf("%v arrive on the way back", got)
-		}
-		heal()
-		heal = p.impose(2, 0, condition{delay: time.Second})
-		if got, took := arrive(2, 0, 50); len(got) != 50 || !slices.IsSorted(got) || took < time.Second || took > 2*time.Second {
-			t.Errorf("%v arrive after %v", got, took)
-		}
-		heal()
-		heal = p.impose(1, 2, condition{loss: 0.5})
-		again := p.impose(1, 2, condition{loss: 0.1})
-		again()
-		if got, _ := arrive(1, 2, 200); len(got) < 50 || len(got) > 150 {
-			t.Errorf("%d of 200 packets arrive where half are lost", len(got))
-		}
-		heal()
-		if got, _ := arrive(1, 2, 200); len(got) != 200 {
-			t.Errorf("%d of 200 packets arrive", len(got))
-		}
-	})
 }

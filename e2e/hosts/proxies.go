@@ -1,9 +1,10 @@
-package nemesis
+package hosts
 
 import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os/exec"
 	"sync"
@@ -30,7 +31,7 @@ type proxies struct {
 type proxy struct {
 	listener  net.Listener
 	port      int // of the member
-	condition atomic.Pointer[condition]
+	condition atomic.Pointer[Condition]
 	work      sync.WaitGroup
 	mu        sync.Mutex
 	open      map[net.Conn]bool // nil: closed
@@ -41,7 +42,7 @@ func newProxies(t *testing.T, n int) *proxies {
 	p := &proxies{}
 	p.changed = func(w *ways) {
 		for to, m := range p.members {
-			var worst condition
+			var worst Condition
 			for from := range n + 1 {
 				worst = worst.worse(w.now(from, to))
 			}
@@ -54,19 +55,20 @@ func newProxies(t *testing.T, n int) *proxies {
 			t.Fatal(err)
 		}
 		m := &proxy{listener: l, port: testkit.FreePort(t), open: map[net.Conn]bool{}}
-		m.condition.Store(&condition{})
+		m.condition.Store(&Condition{})
 		m.work.Go(m.accept)
 		p.members = append(p.members, m)
 	}
 	return p
 }
 
+func (p *proxies) Apart() bool          { return false }
 func (p *proxies) String() string       { return "processes behind proxies" }
-func (p *proxies) address(i int) string { return p.members[i].listener.Addr().String() }
-func (p *proxies) listen(i int) []string {
-	return []string{"--port", fmt.Sprint(p.members[i].port), "--advertise", p.address(i)}
+func (p *proxies) Address(i int) string { return p.members[i].listener.Addr().String() }
+func (p *proxies) Listen(i int) []string {
+	return []string{"--port", fmt.Sprint(p.members[i].port), "--advertise", p.Address(i)}
 }
-func (p *proxies) start(_ int, cmd *exec.Cmd) error { return cmd.Start() }
+func (p *proxies) Start(_ int, cmd *exec.Cmd) error { return cmd.Start() }
 
 func (p *proxies) close() {
 	for _, m := range p.members {
@@ -149,11 +151,11 @@ func (m *proxy) pass(to io.Writer, from net.Conn) {
 // disturb waits as the condition has it.
 func (m *proxy) disturb() error {
 	c := m.condition.Load()
-	if c.loss > 0 && chance(c.loss/20) { // a read is many packets
+	if c.Loss > 0 && rand.Float64() < c.Loss/20 { // a read is many packets
 		return errLost
 	}
-	time.Sleep(c.delay)
-	for m.condition.Load().cut {
+	time.Sleep(c.Delay)
+	for m.condition.Load().Cut {
 		m.mu.Lock()
 		closed := m.open == nil
 		m.mu.Unlock()

@@ -1,4 +1,4 @@
-package nemesis
+package hosts
 
 import (
 	"flag"
@@ -12,14 +12,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
+var proxied = flag.Bool("hosts.proxies", false, "run servers behind proxies, as where there are no namespaces")
+
 // insideNamespace marks the test's own process in namespaces of its own; it says where
 // the directory of temporary files was before.
-const insideNamespace = "MAYFLY_TEST_NEMESIS"
+const insideNamespace = "MAYFLY_TEST_HOSTS"
 
-// inside runs the test again in namespaces of its own for network and mounts, so that all
+// Inside runs the test again in namespaces of its own for network and mounts, so that all
 // that it makes is gone with the process. It says whether this is that process, or the
 // system does not let it: then the test goes on.
-func inside(t *testing.T) bool {
+func Inside(t *testing.T) bool {
 	t.Helper()
 	if os.Getenv(insideNamespace) != "" || *proxied {
 		return true
@@ -51,8 +53,8 @@ func inside(t *testing.T) bool {
 	return false
 }
 
-// logDirectory is where the output of members is kept when the test fails.
-func logDirectory() string {
+// LogDirectory is where the output of members is kept when the test fails.
+func LogDirectory() string {
 	if dir := os.Getenv(insideNamespace); dir != "" {
 		return dir
 	}
@@ -60,7 +62,7 @@ func logDirectory() string {
 }
 
 // newNetwork is the best network that can be had.
-func newNetwork(t *testing.T, n int) network {
+func newNetwork(t *testing.T, n int) Network {
 	t.Helper()
 	if os.Getenv(insideNamespace) == "" {
 		return newProxies(t, n)
