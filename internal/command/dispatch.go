@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"runtime/debug"
 	"sync/atomic"
@@ -39,6 +40,10 @@ type Dispatcher struct {
 	// Memory is the budget of all operations, from which large replies are taken;
 	// nil for none.
 	Memory *memory.Budget
+
+	// RedactLogs says that the log has nothing of what clients give but names of
+	// collections (parameter redactClientLogData).
+	RedactLogs *BoolParam
 
 	// FailCommand makes commands fail, for tests of drivers; nil if the server
 	// does not run for tests.
@@ -98,6 +103,7 @@ func NewDispatcher(log *slog.Logger) *Dispatcher {
 	d.Cursors = NewCursors(d.Params)
 	d.Sessions = NewSessions(d.Params)
 	d.Transactions = NewTransactions(d.Params)
+	d.RedactLogs = d.Params.Bool(BoolSpec{Name: "redactClientLogData"})
 	d.Profiler = NewProfiler()
 	d.registerStatus()
 	return d
@@ -269,7 +275,7 @@ func (d *Dispatcher) call(ctx context.Context, op *Op) (err error) {
 			op.Memory = nil // other goroutines may still read it
 			d.Metrics.AssertRegular.Add(1)
 			d.Log.LogAttrs(ctx, slog.LevelError, "Operation panicked", slog.String("c", "COMMAND"), slog.Int("id", logPanic),
-				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.Any("panic", p),
+				slog.String("command", op.Command.Name), slog.String("ns", op.NS), slog.String("panic", d.loggedText(fmt.Sprint(p))),
 				slog.String("stack", string(debug.Stack())))
 			err = mongoerr.New(mongoerr.InternalError, "internal error in %s; see the server's log", op.Command.Name)
 		}

@@ -59,6 +59,9 @@ func NewFields(name string, fields ...*Field) *Fields {
 // declaration do. It returns f.
 func (f *Fields) Lenient() *Fields { f.lenient = true; return f }
 
+// has reports whether a field of that name is declared.
+func (f *Fields) has(name string) bool { _, declared := f.index[name]; return declared }
+
 // kind determines how the value of a field is checked and read.
 type kind uint8
 

@@ -235,6 +235,9 @@ type BoolParam struct{ v atomic.Bool }
 // Load returns the value.
 func (p *BoolParam) Load() bool { return p.v.Load() }
 
+// Set sets the value, before the first request: what another option says.
+func (p *BoolParam) Set(v bool) { p.v.Store(v) }
+
 // BoolSpec declares a BoolParam; see IntSpec.
 type BoolSpec struct {
 	Name             string

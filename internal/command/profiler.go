@@ -251,13 +251,13 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	s := &op.Stats
 	attrs := []slog.Attr{
 		slog.String("c", "COMMAND"), slog.Int("id", logSlowQuery), slog.String("type", op.Kind().String()),
-		slog.String("ns", op.NS), slog.Any("command", op.ShownCommand()),
+		slog.String("ns", op.NS), slog.Any("command", op.loggedCommand()),
 	}
 	if app := op.Client.AppName(); app != "" {
 		attrs = append(attrs, slog.String("appName", app))
 	}
 	if plan := op.PlanSummary(); plan != "" {
-		attrs = append(attrs, slog.String("planSummary", plan))
+		attrs = append(attrs, slog.String("planSummary", d.loggedPlan(plan)))
 	}
 	var b bson.Builder
 	op.appendCounters(&b)
@@ -269,7 +269,7 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	}
 	if n.err != nil {
 		e := mongoerr.From(n.err)
-		attrs = append(attrs, slog.Int("ok", 0), slog.String("errMsg", e.Message),
+		attrs = append(attrs, slog.Int("ok", 0), slog.String("errMsg", d.loggedText(e.Message)),
 			slog.String("errName", e.Code.String()), slog.Int("errCode", int(e.Code)))
 	}
 	attrs = append(attrs, slog.Int64("numYields", op.active.yields.Load()), slog.Int("reslen", n.reply),

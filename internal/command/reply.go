@@ -60,8 +60,8 @@ func (d *Dispatcher) account(ctx context.Context, op *Op, n noted) {
 // logFailure logs a command that failed, as mongod does at verbosity 1.
 func (d *Dispatcher) logFailure(ctx context.Context, op *Op, e *mongoerr.Error) {
 	d.Log.LogAttrs(ctx, slog.LevelDebug, "Assertion while executing command", slog.String("c", "COMMAND"), slog.Int("id", logAssertion),
-		slog.String("command", op.Name), slog.String("db", op.DB), slog.Any("commandArgs", op.ShownCommand()),
-		slog.String("error", e.Code.String()+": "+e.Message))
+		slog.String("command", op.Name), slog.String("db", op.DB), slog.Any("commandArgs", op.loggedCommand()),
+		slog.String("error", e.Code.String()+": "+d.loggedText(e.Message)))
 }
 
 func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, err error) {
@@ -80,7 +80,7 @@ func (d *Dispatcher) countError(ctx context.Context, op *Op, e *mongoerr.Error, 
 	if e.Code == mongoerr.InternalError && error(e) != err || e.Code == mongoerr.DataCorruptionDetected {
 		// Not a user's error: the operator needs to see it.
 		d.Log.LogAttrs(ctx, slog.LevelError, "Operation failed", slog.String("c", "COMMAND"), slog.Int("id", logFailed),
-			slog.String("command", op.Name), slog.String("ns", op.NS), slog.String("error", err.Error()))
+			slog.String("command", op.Name), slog.String("ns", op.NS), slog.String("error", d.loggedText(err.Error())))
 	}
 }
 

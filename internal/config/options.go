@@ -45,6 +45,7 @@ type Net struct {
 type Security struct {
 	JavaScript    bool // run their JavaScript
 	Authorization bool // check what each may do
+	RedactLogs    bool // keep what clients give out of the log
 	// KeyFile has the Keys by which members of a replica set know each other; "" for none.
 	// A member accepts each of them, and shows the first.
 	KeyFile string

@@ -17,7 +17,7 @@ var refused = []refusal{
 	{path: "sharding.", why: "it is not offered"},
 	{path: "security.noauth", flags: []string{"noauth"}, bare: true, harmless: []string{"true"}, why: "access control is off unless --auth says otherwise"},
 	{path: "security.noscripting", harmless: []string{"true"}, why: "security.javascriptEnabled says it"},
-	{path: "security.", flags: []string{"redactClientLogData", "enableEncryption"}, bare: true, why: "it is not offered"},
+	{path: "security.", flags: []string{"enableEncryption"}, bare: true, why: "it is not offered"},
 	{path: "net.tls.FIPSMode", flags: []string{"tlsFIPSMode"}, bare: true, harmless: []string{"false"}, why: "FIPS mode is not offered"},
 	{path: "net.tls.certificateSelector", flags: []string{"tlsCertificateSelector"}, why: "certificates come from files"},
 	{path: "net.tls.clusterCertificateSelector", flags: []string{"tlsClusterCertificateSelector"}, why: "certificates come from files"},

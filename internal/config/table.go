@@ -107,6 +107,8 @@ var table = []option{
 		help: "file with the key that all members of a replica set, and all parts of a cluster, share, 6 to 1024 base64 characters, or a YAML list of two, of which each is accepted; nobody without it is accepted as one of them. Turns on security.authorization"},
 	{path: "security.clusterAuthMode", flag: "clusterAuthMode", target: func(o *Options) any { return &o.Security.ClusterAuth }, text: AuthKeyFile, values: []string{AuthKeyFile, AuthSendKeyFile, AuthSendX509, AuthX509},
 		help: "how servers of a set or cluster know each other: by the key file, by their certificates (x509), or, for the way from one to the other, by both: sendKeyFile shows the key, sendX509 the certificate. x509 turns on security.authorization"},
+	{path: "security.redactClientLogData", flag: "redactClientLogData", target: func(o *Options) any { return &o.Security.RedactLogs },
+		help: "keep what clients give out of the log, but names of databases and collections: values, names of fields, messages of their errors"},
 	{path: "security.javascriptEnabled", flag: "noscripting", inverse: true, target: func(o *Options) any { return &o.Security.JavaScript }, text: "false",
 		help: "disable JavaScript from clients ($where, $function, $accumulator, mapReduce), which is the default; --noscripting=false enables it"},
 

@@ -40,6 +40,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Member, d.Writable, d.Wall = s.host(), s.memory, data.member, data.writable, s.Clock
 	s.auditWith(d)
+	d.RedactLogs.Set(s.Options.Security.RedactLogs)
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,

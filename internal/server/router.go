@@ -22,6 +22,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Wall = s.host(), s.memory, s.Clock
 	s.auditWith(d)
+	d.RedactLogs.Set(s.Options.Security.RedactLogs)
 	var engine *javascript.Engine
 	if s.Options.Security.JavaScript {
 		engine = node.NewJavaScript(s.log.Logger("COMMAND"), s.memoryLimit(), s.memory)

@@ -17,6 +17,7 @@ import (
 // Server is a server that listens.
 type Server struct {
 	Address string // "127.0.0.1:port"
+	Log     string // the file of its log
 	stop    func()
 }
 
@@ -50,7 +51,8 @@ func StartRouter(t testing.TB, args ...string) *Server {
 
 func start(t testing.TB, in config.Input, open server.Open) *Server {
 	t.Helper()
-	in.Args = append(slices.Clone(in.Args), "--nounixsocket", "--logpath", t.TempDir()+"/log")
+	path := t.TempDir() + "/log"
+	in.Args = append(slices.Clone(in.Args), "--nounixsocket", "--logpath", path)
 	if !slices.Contains(in.Args, "--port") {
 		in.Args = append(in.Args, "--port", "0")
 	}
@@ -77,5 +79,5 @@ func start(t testing.TB, in config.Input, open server.Open) *Server {
 		}
 	})
 	t.Cleanup(stop)
-	return &Server{Address: fmt.Sprintf("127.0.0.1:%d", s.Port()), stop: stop}
+	return &Server{Address: fmt.Sprintf("127.0.0.1:%d", s.Port()), Log: path, stop: stop}
 }
