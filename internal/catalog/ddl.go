@@ -76,7 +76,9 @@ func (c *Catalog) change(ctx context.Context, which touches, f func(*change) err
 	t.u = t.e.u
 	t.e.ops.on = c.operations
 	defer t.u.Abort()
-	t.begin(which)
+	if err := t.begin(ctx, which); err != nil {
+		return err
+	}
 	defer t.end()
 	if err := f(t); err != nil {
 		return err
@@ -95,18 +97,23 @@ func (c *Catalog) change(ctx context.Context, which touches, f func(*change) err
 
 // begin closes the gates, waiting for the units that write to the collections,
 // and keeps other DDL out. Where what is touched has changed during the wait,
-// it begins again.
-func (t *change) begin(which touches) {
+// it begins again. Errors: the cause of ctx's end, where it ends first.
+func (t *change) begin(ctx context.Context, which touches) error {
 	for {
 		t.gates = which()
 		slices.SortFunc(t.gates, func(a, b *live) int { return cmp.Compare(a.id, b.id) })
 		t.gates = slices.Compact(t.gates)
-		for _, l := range t.gates {
-			l.gate.Lock()
+		for i, l := range t.gates {
+			if err := l.gate.LockWithin(ctx); err != nil {
+				for _, closed := range t.gates[:i] {
+					closed.gate.Unlock()
+				}
+				return err
+			}
 		}
 		t.c.ddl.Lock()
 		if !slices.ContainsFunc(which(), func(l *live) bool { return !slices.Contains(t.gates, l) }) {
-			return
+			return nil
 		}
 		t.end()
 	}

@@ -20,9 +20,10 @@ type gate struct {
 	// inside counts the readers inside, and is gateClosed less while a writer is
 	// inside or waits for the readers to leave.
 	inside  atomic.Int64
-	writer  sync.Mutex // held by the writer that is inside or waits
-	mu      sync.Mutex // guards the rest
-	waiting int64      // readers that wait
+	mu      sync.Mutex    // guards the rest
+	writer  bool          // one is inside or waits for the readers
+	left    chan struct{} // closed when that writer leaves; nil if no other one waits
+	waiting int64         // readers that wait
 	opened  chan struct{}
 	emptied chan struct{}
 	pinned  atomic.Int64  // readers inside that have pinned it
@@ -90,29 +91,72 @@ func (g *gate) RUnlock() {
 	close(g.emptied)
 }
 
-// Lock keeps new readers out, and waits for those that are inside to leave. While one of
-// them has pinned the gate, others are let in again from time to time.
-func (g *gate) Lock() {
-	g.writer.Lock()
+// Lock is LockWithin without an end.
+func (g *gate) Lock() { _ = g.LockWithin(context.Background()) }
+
+// LockWithin keeps new readers out, and waits for those that are inside to leave. While one of
+// them has pinned the gate, others are let in again from time to time. Errors: the cause of
+// ctx's end, where it ends first; the gate is open then.
+func (g *gate) LockWithin(ctx context.Context) error {
+	if err := g.takeWriter(ctx); err != nil {
+		return err
+	}
 	for {
 		g.mu.Lock()
 		if g.inside.Add(-gateClosed) == -gateClosed {
 			g.mu.Unlock()
-			return
+			return nil
 		}
 		emptied := make(chan struct{})
 		g.emptied = emptied
 		g.mu.Unlock()
-		if g.awaitEmptied(emptied) {
-			return
+		if g.awaitEmptied(ctx, emptied) {
+			return nil
 		}
-		g.pause()
+		if g.pause(ctx); ctx.Err() != nil {
+			g.mu.Lock()
+			g.leaveLocked()
+			g.mu.Unlock()
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// takeWriter waits until no other writer is inside or waits for readers. Errors: the cause of
+// ctx's end.
+func (g *gate) takeWriter(ctx context.Context) error {
+	for {
+		g.mu.Lock()
+		if !g.writer {
+			g.writer = true
+			g.mu.Unlock()
+			return nil
+		}
+		if g.left == nil {
+			g.left = make(chan struct{})
+		}
+		left := g.left
+		g.mu.Unlock()
+		select {
+		case <-left:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// leaveLocked lets the next writer come.
+func (g *gate) leaveLocked() {
+	g.writer = false
+	if g.left != nil {
+		close(g.left)
+		g.left = nil
 	}
 }
 
 // awaitEmptied waits until all readers have left. False: one that has pinned the gate has not
-// for pinPatience, and the gate is open again.
-func (g *gate) awaitEmptied(emptied chan struct{}) bool {
+// for pinPatience, or ctx has ended, and the gate is open again.
+func (g *gate) awaitEmptied(ctx context.Context, emptied chan struct{}) bool {
 	patience := time.NewTimer(pinPatience)
 	defer patience.Stop()
 	for {
@@ -120,6 +164,11 @@ func (g *gate) awaitEmptied(emptied chan struct{}) bool {
 		case <-emptied:
 			return true
 		case <-patience.C:
+		case <-ctx.Done():
+			if g.reopen() {
+				return false
+			}
+			return true // all have left just now
 		}
 		if g.Pinned() && g.reopen() {
 			return false
@@ -141,8 +190,8 @@ func (g *gate) reopen() bool {
 	return false
 }
 
-// pause waits until nobody has pinned the gate, or for pinPause.
-func (g *gate) pause() {
+// pause waits until nobody has pinned the gate, for pinPause, or until ctx ends.
+func (g *gate) pause(ctx context.Context) {
 	g.mu.Lock()
 	if !g.Pinned() {
 		g.mu.Unlock()
@@ -158,6 +207,7 @@ func (g *gate) pause() {
 	select {
 	case <-loose:
 	case <-timer.C:
+	case <-ctx.Done():
 	}
 }
 
@@ -194,13 +244,12 @@ func (g *gate) Pinned() bool { return g.pinned.Load() > 0 }
 
 // TryLock is Lock if no unit is inside and none waits; else it returns false.
 func (g *gate) TryLock() bool {
-	if !g.writer.TryLock() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.writer || !g.inside.CompareAndSwap(0, -gateClosed) {
 		return false
 	}
-	if !g.inside.CompareAndSwap(0, -gateClosed) {
-		g.writer.Unlock()
-		return false
-	}
+	g.writer = true
 	return true
 }
 
@@ -209,8 +258,8 @@ func (g *gate) Unlock() {
 	g.mu.Lock()
 	g.inside.Add(gateClosed + g.waiting)
 	g.letInLocked()
+	g.leaveLocked()
 	g.mu.Unlock()
-	g.writer.Unlock()
 }
 
 // requireClosed returns an error if no writer is inside.

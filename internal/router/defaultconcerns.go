@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,8 +17,8 @@ const concernInterval = 30 * time.Second
 // defaultConcerns are the cluster's concerns of clients that give none. The config servers
 // store them, and the router adds the write concern to what it sends to shards.
 type defaultConcerns struct {
-	reading sync.Mutex
-	known   atomic.Pointer[knownConcerns]
+	turn  chan struct{} // whoever has it reads them for the first time
+	known atomic.Pointer[knownConcerns]
 }
 
 // knownConcerns are the defaults as they were read last. Immutable.
@@ -44,8 +43,11 @@ func (r *Router) defaultWrite(ctx context.Context) *command.WriteConcern {
 
 // firstConcerns returns the defaults, which it reads if nobody has before.
 func (r *Router) firstConcerns(ctx context.Context) (*knownConcerns, error) {
-	r.concerns.reading.Lock()
-	defer r.concerns.reading.Unlock()
+	leave, err := inTurn(ctx, r.concerns.turn)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
 	if k := r.concerns.known.Load(); k != nil {
 		return k, nil
 	}

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -20,8 +19,8 @@ const settingsInterval = 30 * time.Second
 // settings of a client's query by its shape, refuses what is to be rejected, and tells shards
 // the rest.
 type querySettings struct {
-	reading sync.Mutex
-	known   atomic.Pointer[knownSettings]
+	turn  chan struct{} // whoever has it reads them for the first time
+	known atomic.Pointer[knownSettings]
 }
 
 // knownSettings are the settings as they were read last. Immutable.
@@ -33,8 +32,11 @@ func (r *Router) querySettings(ctx context.Context) *node.QuerySettings {
 	if k := r.settings.known.Load(); k != nil {
 		return k.all
 	}
-	r.settings.reading.Lock()
-	defer r.settings.reading.Unlock()
+	leave, err := inTurn(ctx, r.settings.turn)
+	if err != nil {
+		return nil
+	}
+	defer leave()
 	if k := r.settings.known.Load(); k != nil {
 		return k.all
 	}

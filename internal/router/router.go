@@ -65,6 +65,7 @@ func New(o Options) *Router {
 	r.Client.AppName = "mayfly router"
 	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
 	r.shards.router, r.routes.router, r.transactions.router = r, r, r
+	r.concerns.turn, r.settings.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	r.Process.Kind = process.Mongos
 	if r.JavaScript != nil {
 		r.Process.JavaScriptEngine = node.JavaScriptEngine

@@ -130,12 +130,11 @@ func (r *Router) fresher(ctx context.Context, old *route) (*route, error) {
 // readRoute reads a route, unless another caller has read it in the meantime. Reads of a
 // namespace are serialized.
 func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route) (*route, error) {
-	select {
-	case e.turn <- struct{}{}:
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	leave, err := inTurn(ctx, e.turn)
+	if err != nil {
+		return nil, err
 	}
-	defer func() { <-e.turn }()
+	defer leave()
 	known := e.current.Load()
 	if known != nil && known != old {
 		return known, nil
@@ -160,6 +159,17 @@ func (r *Router) readRoute(ctx context.Context, ns string, e *routed, old *route
 		if err := client.Sleep(ctx, pause); err != nil {
 			return nil, err
 		}
+	}
+}
+
+// inTurn waits for a turn, a channel with room for one, and takes it until leave is called.
+// Who has it may wait for other servers. Errors: the cause of ctx.
+func inTurn(ctx context.Context, turn chan struct{}) (leave func(), err error) {
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 
@@ -223,14 +233,14 @@ func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
 	} else if key, err = shard.ParseKey(document(c.Lookup("key"))); err != nil {
 		return err
 	}
-	if docs, err = r.readConfig(ctx, "chunks", filter.Finish(), nil); err != nil {
+	var chunks []shard.Chunk
+	err = r.eachConfig(ctx, "chunks", filter.Finish(), nil, func(d bson.Doc) error {
+		c, err := key.ParseChunk(generation, d)
+		chunks = append(chunks, c)
 		return err
-	}
-	chunks := make([]shard.Chunk, len(docs))
-	for i, d := range docs {
-		if chunks[i], err = key.ParseChunk(generation, d); err != nil {
-			return err
-		}
+	})
+	if err != nil {
+		return err
 	}
 	if again {
 		rt.chunks, err = known.chunks.With(chunks)

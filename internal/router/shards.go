@@ -21,6 +21,7 @@ type shards struct {
 	router *Router
 	mu     sync.Mutex
 	all    map[string]*knownShard
+	closed bool
 }
 
 // knownShard is a document of config.shards.
@@ -55,6 +56,9 @@ func (s *shards) shard(ctx context.Context, name string) (*client.Set, error) {
 	return nil, mongoerr.New(mongoerr.ShardNotFound, "Shard %s not found", name)
 }
 
+// errClosed is the error of statements that still run when the router ends.
+var errClosed = mongoerr.New(mongoerr.ShutdownInProgress, "the router is ending")
+
 var byID = new(bson.Builder).Int32("_id", 1).Finish()
 
 // list reads config.shards and returns all shards, sorted by name. It closes the
@@ -66,6 +70,9 @@ func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.closed {
+		return nil, errClosed
+	}
 	now := map[string]*knownShard{}
 	for _, d := range docs {
 		name, host := d.Lookup("_id"), d.Lookup("host")
@@ -122,5 +129,5 @@ func (s *shards) close() {
 	for _, k := range s.all {
 		s.closeSet(k)
 	}
-	s.all = nil
+	s.all, s.closed = nil, true
 }

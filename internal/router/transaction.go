@@ -14,7 +14,7 @@ import (
 
 // abortTime bounds how long an error waits until the participants have aborted. What is not
 // reached by then ends after transactionLifetimeLimitSeconds.
-const abortTime = 5 * time.Second
+const abortTime = 4 * time.Second // less than operations have to end when the router stops
 
 // progress is how far a transaction is, as a router knows it.
 type progress uint8
@@ -69,7 +69,7 @@ type transaction struct {
 // participant is a shard that statements of a transaction were sent to.
 type participant struct {
 	shard string
-	turn  sync.Mutex // one request at a time: the first one starts the transaction there
+	turn  chan struct{} // one request at a time: the first one starts the transaction there
 	// asked says that the shard may know of the transaction.
 	asked, wrote bool
 	unanswered   bool // a request's outcome is not known
@@ -337,7 +337,7 @@ func (tx *transaction) participant(shard string) *participant {
 			return p
 		}
 	}
-	p := &participant{shard: shard}
+	p := &participant{shard: shard, turn: make(chan struct{}, 1)}
 	tx.participants = append(tx.participants, p)
 	tx.router.transactions.stats.contacted.Add(1)
 	return p
@@ -348,8 +348,11 @@ func (tx *transaction) participant(shard string) *participant {
 // executed.
 func (tx *transaction) ask(ctx context.Context, set *client.Set, shard string, c client.Call) (client.Answer, error) {
 	p := tx.participant(shard)
-	p.turn.Lock()
-	defer p.turn.Unlock()
+	leave, err := inTurn(ctx, p.turn)
+	if err != nil {
+		return client.Answer{}, err
+	}
+	defer leave()
 	first := !p.asked
 	c.Body, c.Read, c.Idempotent = tx.body(c.Body, first), client.ReadPreference{}, false
 	p.asked = true

@@ -39,6 +39,7 @@ type Shard struct {
 		life    context.Context           // nil while the shard does not run
 		jobs    map[schema.Namespace]*job // in progress
 		sets    map[string]*client.Set    // other shards, by their set strings
+		ended   bool                      // there are no sets any more
 		hosts   map[string]string         // set strings of other shards, by their names
 		asking  map[transactionID]bool    // prepared here, and their coordinators are asked
 	}
@@ -117,7 +118,7 @@ func (s *Shard) Run(ctx context.Context) {
 	s.work.running.Wait()
 	s.work.Lock()
 	defer s.work.Unlock()
-	s.work.life = nil
+	s.work.life, s.work.ended = nil, true
 	for _, set := range s.work.sets {
 		set.Close()
 	}
@@ -252,12 +253,15 @@ func (s *Shard) stop(ns schema.Namespace) {
 // logMove is the id of the log line about a failed job.
 const logMove = 9000040
 
-// set returns the client of another shard.
+// set returns the client of another shard. Errors: 91 after Run.
 func (s *Shard) set(at string) (*client.Set, error) {
 	s.work.Lock()
 	defer s.work.Unlock()
 	if set := s.work.sets[at]; set != nil {
 		return set, nil
+	}
+	if s.work.ended {
+		return nil, mongoerr.New(mongoerr.ShutdownInProgress, "the shard is ending")
 	}
 	parsed, err := client.ParseSetString(at)
 	if err != nil {
