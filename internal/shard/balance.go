@@ -168,7 +168,7 @@ func (r *round) drain() {
 		if !m.Draining || r.busy[m.ID] {
 			continue
 		}
-		for c := range r.c.Map.chunksOn(m.ID) {
+		for c := range r.c.Map.anyOn(m.ID) {
 			if !r.movable(&c) {
 				continue
 			}
@@ -219,12 +219,21 @@ func (c *Balanced) zoneNames() []string {
 // sizes balances the data of each zone.
 func (r *round) sizes() {
 	for _, zone := range r.c.zoneNames() {
-		for _, from := range r.c.fullest(r.members, zone) {
-			to := r.recipient(zone)
-			if to == nil || r.busy[from.ID] || !r.c.uneven(r.members, zone, from.ID, to.ID, r.maxChunk()) {
+		fullest, ideal := r.c.fullest(r.members, zone), r.c.ideal(r.members, zone)
+		emptiest := slices.DeleteFunc(slices.Clone(r.members), func(m Member) bool { return m.Draining || !m.inZone(zone) })
+		slices.SortStableFunc(emptiest, func(a, b Member) int { return cmp.Compare(r.c.Bytes[a.ID], r.c.Bytes[b.ID]) })
+		for _, from := range fullest {
+			for len(emptiest) > 0 && r.busy[emptiest[0].ID] {
+				emptiest = emptiest[1:]
+			}
+			if len(emptiest) == 0 {
+				break
+			}
+			to := &emptiest[0]
+			if r.busy[from.ID] || !r.c.uneven(ideal, from.ID, to.ID, r.maxChunk()) {
 				continue
 			}
-			for c := range r.c.Map.chunksOn(from.ID) {
+			for c := range r.c.Map.anyOn(from.ID) {
 				if r.movable(&c) && r.c.Zones.Of(c.Range) == zone {
 					r.move(c, to.ID, r.maxChunk(), ChunkImbalance)
 					break
@@ -241,16 +250,20 @@ func (c *Balanced) fullest(members []Member, zone string) []Member {
 	return in
 }
 
-// uneven reports whether two shards of a zone differ so much that data should move from
-// one to the other.
-func (c *Balanced) uneven(members []Member, zone, from, to string, maxChunk int64) bool {
+// ideal is the size that each shard of a zone would have if all had the same.
+func (c *Balanced) ideal(members []Member, zone string) int64 {
 	var total, n int64
 	for i := range members {
 		if members[i].inZone(zone) && !members[i].Draining {
 			total, n = total+c.Bytes[members[i].ID], n+1
 		}
 	}
-	ideal := total / max(n, 1)
+	return total / max(n, 1)
+}
+
+// uneven reports whether two shards of a zone differ so much that data should move from
+// one to the other.
+func (c *Balanced) uneven(ideal int64, from, to string, maxChunk int64) bool {
 	return c.Bytes[from] > ideal && c.Bytes[to] < ideal && c.Bytes[from]-c.Bytes[to] >= imbalance*maxChunk
 }
 
@@ -302,8 +315,9 @@ func (c *Balanced) violation(members []Member, s Settings) Status {
 		if to == nil {
 			continue
 		}
+		ideal := c.ideal(members, zone)
 		for _, from := range c.fullest(members, zone) {
-			if !c.uneven(members, zone, from.ID, to.ID, size) {
+			if !c.uneven(ideal, from.ID, to.ID, size) {
 				break
 			}
 			chunks, jumbo := c.count(from.ID, zone)

@@ -348,6 +348,30 @@ func (m *Map) chunksOn(shard string) iter.Seq[Chunk] {
 	}
 }
 
+// anyOn iterates over the chunks of a shard, beginning somewhere in the map, which another
+// version of it changes. So whoever takes the first chunk again and again does not look through
+// all of those that a shard has given away before. A map of one block has one beginning.
+func (m *Map) anyOn(shard string) iter.Seq[Chunk] {
+	return func(yield func(Chunk) bool) {
+		n := slices.Index(m.shards, shard)
+		if n < 0 {
+			return
+		}
+		at := int((m.top*0x9e3779b97f4a7c15 + uint64(n)*0xc2b2ae3d27d4eb4f) >> 33 % uint64(len(m.blocks)))
+		for k := range m.blocks {
+			b := m.blocks[(at+k)%len(m.blocks)]
+			if !slices.Contains(b.owners, uint32(n)) {
+				continue
+			}
+			for i := range b.entries {
+				if b.entries[i].shard() == n && !yield(m.chunk(b, i)) {
+					return
+				}
+			}
+		}
+	}
+}
+
 // RangesOf yields what a shard owns, in order; chunks that touch are one range.
 func (m *Map) RangesOf(shard string) iter.Seq[Range] {
 	return func(yield func(Range) bool) {

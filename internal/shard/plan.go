@@ -137,9 +137,9 @@ func (m *Map) Move(r Range, to string, at, keepSince uint64, newID func() [12]by
 	return change, nil
 }
 
-// anotherOf returns the first chunk of a shard that is not r.
+// anotherOf returns a chunk of a shard that is not r.
 func (m *Map) anotherOf(shard string, r Range) (Chunk, bool) {
-	for c := range m.chunksOn(shard) {
+	for c := range m.anyOn(shard) {
 		if !c.Same(r) {
 			return c, true
 		}
