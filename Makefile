@@ -53,8 +53,13 @@ SEEDS ?= 10000
 FIRST ?= 1
 
 .PHONY: sim
-sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000
+sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000; then a cluster, a tenth as many
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
+	$(GO) test -count=1 -timeout 12h ./internal/cluster/clustersim -run 'TestCluster$$' -v -seeds $$(($(SEEDS) / 10)) -first-seed $(FIRST)
+
+.PHONY: scale
+scale: ## the shards of a simulated cluster doubled: 1,000 shards, 10,000,000 chunks, 100 routers
+	$(GO) test -count=1 -timeout 2h ./internal/shard -run 'TestScale$$' -v -scale
 
 .PHONY: test-cluster
 test-cluster: build ## a cluster whose parts are killed at every step of a move, of DDL and of commits

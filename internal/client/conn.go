@@ -22,6 +22,8 @@ import (
 type Options struct {
 	// Address is "host:port", or the path of a unix socket.
 	Address string
+	// Dial opens the connection to Address; nil: the system's.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 	// TLS encrypts the connection; nil for none. The default of its ServerName is the
 	// host of Address.
 	TLS *tls.Config
@@ -73,6 +75,9 @@ func connectOn(ctx context.Context, m *stream.Stream, o Options) (*Conn, error) 
 
 // dial opens the socket.
 func dial(ctx context.Context, o Options) (net.Conn, error) {
+	if o.Dial != nil {
+		return o.Dial(ctx, o.Address)
+	}
 	network := "tcp"
 	if strings.HasPrefix(o.Address, "/") {
 		network = "unix"

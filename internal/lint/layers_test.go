@@ -26,7 +26,7 @@ var layers = [][]string{
 	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},
-	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "lint"},
+	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "cluster/clustersim", "lint"},
 }
 
 // fences name what only some packages may import.

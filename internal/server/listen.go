@@ -74,6 +74,23 @@ func listen(ctx context.Context, o config.Net, log *slog.Logger) (listeners []ne
 	return listeners, port, nil
 }
 
+// Network is how a server reaches others and is reached. The zero value is that of the
+// machine; a simulation has its own (docs/rfcs/0032-simulated-cluster.md).
+type Network struct {
+	// Listener takes the place of all addresses that the options name for clients.
+	Listener net.Listener
+	// Dial connects to "host:port".
+	Dial func(ctx context.Context, address string) (net.Conn, error)
+}
+
+// listen is listen for what the server listens on.
+func (s *Server) listen(ctx context.Context) (listeners []net.Listener, port int, err error) {
+	if l := s.Network.Listener; l != nil {
+		return []net.Listener{l}, s.Options.Net.Port, nil
+	}
+	return listen(ctx, s.Options.Net, s.network.With("ctx", "initandlisten"))
+}
+
 func closeAll(listeners []net.Listener) {
 	for _, l := range listeners {
 		_ = l.Close()

@@ -94,7 +94,7 @@ func (s *Server) openStandalone(d *data, o catalog.Options) error {
 // openMember opens the data of a member of a replica set.
 func (s *Server) openMember(d *data, o catalog.Options) (err error) {
 	r := s.Options.Replication
-	network := repl.NetworkOptions{Host: s.advertised(), Logger: s.log.Logger("REPL").With("ctx", "replication")}
+	network := repl.NetworkOptions{Host: s.advertised(), Dial: s.Network.Dial, Logger: s.log.Logger("REPL").With("ctx", "replication")}
 	s.peerNetwork(&network)
 	disk := diskWatch{server: s}
 	d.member, err = repl.OpenMember(repl.MemberOptions{

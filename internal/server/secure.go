@@ -109,7 +109,7 @@ func (s *Server) byCertificate() bool { return s.Options.Security.ClusterAuth !=
 
 // toOthers are the options of connections to other servers of the cluster.
 func (s *Server) toOthers() client.Options {
-	o := client.Options{TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Keys)}
+	o := client.Options{Dial: s.Network.Dial, TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Keys)}
 	if c := s.Options.Security.ClusterAuth; c == config.AuthX509 || c == config.AuthSendX509 {
 		o.Login = client.ByCertificate
 	}
@@ -119,7 +119,7 @@ func (s *Server) toOthers() client.Options {
 // toPrimary are the options of a connection to the primary of the set, for one client's
 // request: without a login.
 func (s *Server) toPrimary() client.Options {
-	return client.Options{AppName: "mayfly", TLS: s.certificates.Client()}
+	return client.Options{AppName: "mayfly", Dial: s.Network.Dial, TLS: s.certificates.Client()}
 }
 
 // peerNetwork are the options of connections to other members of the set that are about

@@ -92,6 +92,8 @@ type Server struct {
 	Clock *catalog.Clock
 	FS    storage.FS
 	Guest bool
+	// Network may be set before Run, too.
+	Network Network
 
 	log              *Log
 	network, control *slog.Logger
@@ -180,7 +182,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.closeAudit()) }()
-	listeners, port, err := listen(ctx, s.Options.Net, s.network.With("ctx", "initandlisten"))
+	listeners, port, err := s.listen(ctx)
 	if err != nil {
 		return err
 	}
