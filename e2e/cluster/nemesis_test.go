@@ -501,6 +501,7 @@ func TestNemesisThroughRouters(t *testing.T) {
 		return
 	}
 	n := startNemesis(t)
+	defer n.tellLogs()
 	c := n.c
 	b := openBank(t, c)
 	for ns, key := range map[string]string{"app.s": "k", "app.lists": "_id", "app.registers": "_id"} {
@@ -615,7 +616,6 @@ func TestNemesisThroughRouters(t *testing.T) {
 		t.Error(err)
 	}
 	n.same()
-	n.tellLogs()
 	if t.Failed() {
 		n.tellRemovals("bank.accounts")
 		n.tellRemovals("app.lists")

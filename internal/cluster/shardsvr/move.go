@@ -119,9 +119,6 @@ func (r *request) abort(ctx context.Context) error {
 	if c == nil || c.Sharding() == nil {
 		return nil
 	}
-	if h := receivingOf(c); h != nil && h.Operation == r.fence.Number {
-		r.s.stop(r.ns)
-	}
 	err := r.tell(ctx, func(s *schema.Sharding) error {
 		if s.Blocked != nil && s.Blocked.Operation == r.fence.Number {
 			s.Blocked = nil
@@ -136,11 +133,16 @@ func (r *request) abort(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if c = r.s.cat.Lookup(r.ns); c != nil && receivingOf(c) == nil {
+		// Only now: else it could begin again before the entry is changed, and stay in the place
+		// of the removal.
+		r.s.stop(r.ns)
+		r.s.wake()
+	}
 	r.tellLog(ctx, "A move was undone")
 	if doc, err := r.s.received(r.ns); err != nil || doc == nil || doc.operation != r.fence.Number {
 		return err
 	}
-	r.s.wake()
 	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
 }
 

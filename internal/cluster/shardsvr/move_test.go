@@ -472,3 +472,25 @@ func TestReceivedEndsWithTerm(t *testing.T) {
 		t.Error("it waits on a member that was primary")
 	}
 }
+
+// TestUndoneMoveIsRemoved: what was received of a move that is undone goes, whatever ran in the
+// background in between.
+func TestUndoneMoveIsRemoved(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	a.insert(`{_id: 1, k: 1}`, `{_id: 2, k: 2}`, `{_id: 3, k: 3}`)
+	for n := int64(10); n < 30; n++ {
+		receive(b, n, uuid, `{k: "hashed"}`, a, whole)
+		awaitReceived(b, whole)
+		b.ask("admin", `{_shardsvrAbort: "d.c", `+whole+`, `+fence(n, step.Undone, 1)+`}`)
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
+			left, _ := bson.ExactInt64(b.ask("d", `{collStats: "c"}`).Lookup("count"))
+			if left == 0 {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("%d documents are left of move %d, which was undone", left, n)
+			}
+		}
+	}
+}

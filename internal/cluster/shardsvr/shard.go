@@ -219,7 +219,7 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		defer j.cancel()
 		if err := j.run(ctx); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "Receiving or removing data of a cluster failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
-			if j.receive != nil || j.reshard != nil || j.clone != nil {
+			if j.receive != nil && j.receive.stillReceives() == nil || j.reshard != nil || j.clone != nil {
 				<-ctx.Done() // keeps the error available to the next request
 			}
 		}
@@ -232,9 +232,6 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		s.work.Lock()
 		defer s.work.Unlock()
 		delete(s.work.jobs, ns)
-		if ctx.Err() != nil {
-			s.wake() // there may be more to do for it
-		}
 	})
 	return j
 }
