@@ -8,6 +8,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/server/servertest"
 )
 
@@ -176,5 +177,61 @@ func TestJepsenOwnWritesSeen(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
+	}
+}
+
+// TestJepsenConcernsOfTransaction: where the cluster's defaults are weak, a transaction has its
+// own concerns all the same, from its first statement to its commit; and a statement within it
+// does not bring others.
+func TestJepsenConcernsOfTransaction(t *testing.T) {
+	c := pair(t)
+	c.do("admin", `{setDefaultRWConcern: 1, defaultReadConcern: {level: "local"}, defaultWriteConcern: {w: 1}}`)
+	writer := c.connect(c.address)
+	session, n := bson.NewUUID(), 0
+	read := func(first bool, id int) string {
+		t.Helper()
+		reply, err := c.router.Run(t.Context(), "app", in(session, n, first, fmt.Sprintf(`{find: "c", filter: {_id: %d}, projection: {_id: 0, n: 1}}`, id), "snapshot"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return batch(reply)
+	}
+	for n = 1; n <= 5; n++ {
+		before := read(true, 1)
+		other := bson.NewUUID()
+		for i, id := range []int{1, 10} {
+			if reply, err := writer.Run(t.Context(), "app", in(other, 1, i == 0, fmt.Sprintf(`{update: "c", updates: [{q: {_id: %d}, u: {$set: {n: %d}}}]}`, id, n), "snapshot")); err != nil || reply.Has("writeErrors") {
+				t.Fatalf("%v %s", err, reply)
+			}
+		}
+		if _, err := writer.Run(t.Context(), "admin", in(other, 1, false, commitAll, "")); err != nil {
+			t.Fatal(err)
+		}
+		if after := read(false, 10); after != before {
+			t.Errorf("a transaction of a snapshot sees %s and %s", before, after)
+		}
+		// What a statement brings is refused, and nothing is lost with it.
+		for _, text := range []string{
+			`{find: "c", filter: {_id: 10}, readConcern: {level: "local"}}`,
+			`{update: "c", updates: [{q: {_id: 10}, u: {$set: {n: 99}}}], writeConcern: {w: 1}}`,
+		} {
+			if reply, err := c.router.Run(t.Context(), "app", in(session, n, false, text, "")); !mongoerr.Is(err, mongoerr.InvalidOptions) {
+				t.Errorf("%s: %v %s", text, err, reply)
+			}
+		}
+		if _, err := c.router.Run(t.Context(), "admin", in(session, n, false, commitAll, "")); err != nil && !mongoerr.Is(err, mongoerr.NoSuchTransaction) {
+			t.Fatal(err)
+		}
+	}
+	// A commit waits for what it asks for, not for the default: three members there are not.
+	n = 100
+	for i, id := range []int{1, 10} {
+		if _, err := c.router.Run(t.Context(), "app", in(session, n, i == 0, fmt.Sprintf(`{update: "c", updates: [{q: {_id: %d}, u: {$inc: {n: 1}}}]}`, id), "snapshot")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	reply, err := c.router.Run(t.Context(), "admin", in(session, n, false, `{commitTransaction: 1, writeConcern: {w: 3, wtimeout: 1000}}`, ""))
+	if err == nil && !reply.Has("writeConcernError") {
+		t.Errorf("a commit for three members is answered %s by shards of one", reply)
 	}
 }
