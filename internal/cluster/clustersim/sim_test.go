@@ -21,7 +21,7 @@ import (
 var (
 	seeds = flag.Int("seeds", 60, "how many seeds are simulated")
 	from  = flag.Uint64("first-seed", 1, "the first seed")
-	logs  = flag.String("logs", "", "a directory for the logs of the processes of a failed seed")
+	logs  = flag.String("logs", "", "a directory for the logs of the processes of a seed that fails")
 )
 
 var (
