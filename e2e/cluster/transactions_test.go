@@ -465,3 +465,57 @@ func (b *bank) apart(t *testing.T) (here, there int) {
 	}
 	return here, there
 }
+
+// TestKillInKeyMove: an update outside of a transaction that changes a document's shard key, so
+// that another shard owns it, is done once, and its client told so, where the router or one of
+// the shards is killed between the commit and the answer.
+func TestKillInKeyMove(t *testing.T) {
+	c := breakable(t)
+	c.admin(t, bson.D{{Key: "shardCollection", Value: "app.k"}, {Key: "key", Value: bson.D{{Key: "k", Value: 1}}}})
+	c.admin(t, bson.D{{Key: "split", Value: "app.k"}, {Key: "middle", Value: bson.D{{Key: "k", Value: 10}}}})
+	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: bson.MinKey{}}}}, {Key: "toShard", Value: "s0"}})
+	c.admin(t, bson.D{{Key: "moveRange", Value: "app.k"}, {Key: "min", Value: bson.D{{Key: "k", Value: 10}}}, {Key: "toShard", Value: "s1"}})
+	coll := c.routers[0].Client().Database("app").Collection("k")
+	for i, step := range []commitStep{
+		{"commitTransaction", 1, "router"}, {"commitTransaction", 1, "coordinator"}, {"commitTransaction", 1, "participant"},
+	} {
+		t.Run(step.request+", "+step.kill, func(t *testing.T) {
+			if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i}, {Key: "n", Value: 0}}); err != nil {
+				t.Fatal(err)
+			}
+			ended := make(chan error, 1)
+			hangAt(t, c.shards[step.on], step.request, 0)
+			go func() {
+				r, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i}},
+					bson.D{{Key: "$set", Value: bson.D{{Key: "k", Value: 100 + i}}}, {Key: "$inc", Value: bson.D{{Key: "n", Value: 1}}}})
+				if err == nil && (r.MatchedCount != 1 || r.ModifiedCount != 1) {
+					err = fmt.Errorf("%+v", r)
+				}
+				ended <- err
+			}()
+			hangs(t, c.shards[step.on], step.request, ended)
+			switch step.kill {
+			case "router":
+				restart(c.routers[0])
+			case "coordinator":
+				restart(c.shards[0])
+			case "participant":
+				restart(c.shards[1])
+			}
+			if err := <-ended; err != nil {
+				t.Errorf("the client is told %v", err)
+			}
+			var docs []struct{ K, N int }
+			until(t, "it is there once", func() error {
+				cur, err := coll.Find(t.Context(), bson.D{{Key: "_id", Value: i}})
+				if err == nil {
+					err = cur.All(t.Context(), &docs)
+				}
+				if err == nil && (len(docs) != 1 || docs[0].K != 100+i || docs[0].N != 1) {
+					err = fmt.Errorf("%+v", docs)
+				}
+				return err
+			})
+		})
+	}
+}
