@@ -69,6 +69,16 @@ test-cluster: build ## a cluster whose parts are killed at every step of a move,
 test-backup: build ## 200 restores of a set under load to times chosen at random
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 60m ./e2e/backup -run TestAt -backup.restores 200
 
+# The revision from which make test-upgrade comes.
+FROM ?= 329ed436
+
+.PHONY: test-upgrade
+test-upgrade: build ## a set goes from another revision to this build and back, member by member: FROM=revision
+	rm -rf bin/from && git worktree prune && git worktree add --detach bin/from $(FROM)
+	cd bin/from && $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '-s -w' -o ../mayfly-from ./cmd/mayfly
+	git worktree remove --force bin/from
+	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 10m ./e2e/upgrade -upgrade.from $(abspath bin/mayfly-from)
+
 .PHONY: fuzz
 fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 	@for file in $$(git grep -l '^func Fuzz' -- '*_test.go'); do \

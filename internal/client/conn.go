@@ -31,6 +31,9 @@ type Options struct {
 	AppName string
 	// Login is the user to log in as; nil for none.
 	Login *Login
+	// Peer says that the other end is to be a part of the same cluster: a build that this one
+	// does not understand is an error (protocol.go).
+	Peer bool
 	// Log gets a line where a member of a Set refuses the login; nil for none.
 	Log *slog.Logger
 }
@@ -46,7 +49,8 @@ type Conn struct {
 }
 
 // Connect opens a connection, sends hello and logs in. Errors are those of the network,
-// or *mongoerr.Error from the server: 18 if the login fails.
+// or *mongoerr.Error from the server: 18 if the login fails, 188 for a Peer of a build that does
+// not fit.
 func Connect(ctx context.Context, o Options) (*Conn, error) {
 	nc, err := dial(ctx, o)
 	if err != nil {
@@ -109,13 +113,23 @@ func (c *Conn) greet(ctx context.Context, o Options) error {
 	if o.AppName != "" {
 		b.OpenDoc("application").String("name", o.AppName).Close()
 	}
-	b.OpenDoc("driver").String("name", "mayfly").String("version", config.Version).Close().OpenDoc("os").String("type", runtime.GOOS).Close().Close()
+	b.OpenDoc("driver").String("name", DriverName).String("version", config.Version).Close().OpenDoc("os").String("type", runtime.GOOS).Close()
+	AppendProtocol(&b)
+	b.Close()
 	if l := o.Login; l != nil && l.Mechanism == "" {
 		b.String("saslSupportedMechs", l.source()+"."+l.User)
 	}
 	var err error
-	if c.hello, err = c.Run(ctx, "admin", b.Finish()); err != nil || o.Login == nil {
+	if c.hello, err = c.Run(ctx, "admin", b.Finish()); err != nil {
 		return err
+	}
+	if o.Peer {
+		if err := CheckProtocol(c.hello, o.Address); err != nil {
+			return err
+		}
+	}
+	if o.Login == nil {
+		return nil
 	}
 	return c.login(ctx, o.Login)
 }

@@ -13,6 +13,9 @@ import (
 // this member is and what it can do.
 func (n *Node) runHello(ctx context.Context, op *command.Op) error {
 	a := &op.Args
+	if err := process.CheckPeer(op, n.shard || n.ConfigServer); err != nil {
+		return err
+	}
 	if err := process.ClientMetadata(op); err != nil {
 		return err
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
@@ -81,6 +82,9 @@ func (p *Process) AppendHello(b *bson.Builder, op *command.Op) {
 		Int32("maxWireVersion", MaxWireVersion)
 	if p.Kind == Mongod {
 		b.Bool("readOnly", false)
+	}
+	if said := op.Args.Value("client"); said.Type == bson.TypeDocument && client.SaysProtocol(said.Doc()) {
+		client.AppendProtocol(b)
 	}
 	p.negotiateCompression(b, op.Args.Value("compression"))
 }

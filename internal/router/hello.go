@@ -11,6 +11,9 @@ import (
 // runHello answers as mongos does: drivers recognize a router by msg, and by the missing
 // setName.
 func (r *Router) runHello(ctx context.Context, op *command.Op) error {
+	if err := process.CheckPeer(op, true); err != nil {
+		return err
+	}
 	if err := process.ClientMetadata(op); err != nil {
 		return err
 	}

@@ -109,7 +109,7 @@ func (s *Server) byCertificate() bool { return s.Options.Security.ClusterAuth !=
 
 // toOthers are the options of connections to other servers of the cluster.
 func (s *Server) toOthers() client.Options {
-	o := client.Options{Dial: s.Network.Dial, TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Keys)}
+	o := client.Options{Peer: true, Dial: s.Network.Dial, TLS: s.certificates.Client(), Login: client.Member(s.Options.Security.Keys)}
 	if c := s.Options.Security.ClusterAuth; c == config.AuthX509 || c == config.AuthSendX509 {
 		o.Login = client.ByCertificate
 	}

@@ -31,6 +31,8 @@ type Server struct {
 	Dir  string // its --dbpath; "" for a router
 	Port int
 	Args []string // further arguments
+	// Binary is another one than is to be tested; "" for that one.
+	Binary string
 	// TLS is how clients connect; nil: without.
 	TLS *tls.Config
 	// At is where it runs; nil: on the loopback of this machine.
@@ -122,6 +124,12 @@ func StartIn(tb testing.TB, dir string, args ...string) *Server {
 	return startServer(tb, &Server{Dir: dir, Port: FreePort(tb), Args: args, tb: tb})
 }
 
+// StartBinary is Start of another binary than is to be tested.
+func StartBinary(tb testing.TB, binary string, args ...string) *Server {
+	tb.Helper()
+	return startServer(tb, &Server{Dir: tb.TempDir(), Port: FreePort(tb), Args: args, Binary: binary, tb: tb})
+}
+
 // StartRouter runs a router of the cluster with these config servers until the test ends.
 func StartRouter(tb testing.TB, configdb string, args ...string) *Server {
 	tb.Helper()
@@ -193,7 +201,11 @@ func (s *Server) Run() {
 		listen, start = s.At.Listen(), s.At.Start
 	}
 	args = append(append(append(args, listen...), "--nounixsocket"), s.Args...)
-	s.cmd = exec.Command(Binary(s.tb), args...)
+	binary := s.Binary
+	if binary == "" {
+		binary = Binary(s.tb)
+	}
+	s.cmd = exec.Command(binary, args...)
 	if s.out != nil {
 		s.before.WriteString(s.out.String())
 	}
