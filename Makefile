@@ -14,6 +14,27 @@ help: ## print the targets
 build: ## build the server: bin/mayfly
 	$(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
 
+# What make dist builds for, and what it writes into the binaries and packages.
+ARCHES ?= amd64 arm64
+VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' internal/config/version.go)
+REVISION ?= $(shell git rev-parse HEAD)
+COMMITTED ?= $(shell git log -1 --format=%ct)
+
+.PHONY: dist
+dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bin/dist
+	rm -rf bin/dist bin/release
+	for arch in $(ARCHES); do \
+		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -tags grpcnotrace \
+			-ldflags '-s -w -X github.com/mayflydb/mayfly/internal/config.Revision=$(REVISION)' -o bin/release/mayfly-$$arch ./cmd/mayfly || exit 1; \
+	done
+	cd packaging && $(GO) build -trimpath -buildvcs=false -o ../bin/packaging .
+	bin/packaging -version $(VERSION) -time $(COMMITTED) -files packaging/files -out bin/dist $(foreach a,$(ARCHES),-binary $(a)=bin/release/mayfly-$(a))
+
+.PHONY: test-dist
+test-dist: dist ## what make dist has made: run, installed, built again elsewhere; needs root on Debian
+	cd packaging && $(GO) vet . && $(GO) test -count=1 .
+	ARCHES='$(ARCHES)' VERSION=$(VERSION) REVISION=$(REVISION) COMMITTED=$(COMMITTED) ./packaging/test
+
 .PHONY: run
 run: build ## start a server with sample data that expires before your eyes
 	$(BIN) demo

@@ -42,6 +42,9 @@ func (s *Server) announce() {
 
 // revision returns the commit that the binary was built from, if known.
 func revision() string {
+	if config.Revision != "" {
+		return config.Revision
+	}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return ""
