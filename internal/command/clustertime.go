@@ -117,6 +117,11 @@ func (d *Dispatcher) takeState(ctx context.Context, op *Op) (err error) {
 		return mongoerr.New(mongoerr.InvalidOptions, "readConcern atClusterTime value must not be greater than the current clusterTime. "+
 			"Requested clusterTime: %s; current clusterTime: %s", shownTime(at), shownTime(now))
 	}
+	if at != 0 && op.InTransaction() { // who writes at one time will write at others
+		if err := d.Member.Expect(); err != nil {
+			return err
+		}
+	}
 	op.State, err = d.Member.AwaitState(ctx, at)
 	return err
 }
