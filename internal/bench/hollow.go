@@ -6,6 +6,7 @@ import (
 	"net"
 	"os/exec"
 	"strconv"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/wire"
@@ -31,7 +32,10 @@ func startHollow(ctx context.Context, dir, binary string) (*mayfly, error) {
 
 // ServeHollow is the process: it answers on the port until it is killed.
 func ServeHollow(port int) error {
-	h := &hollow{document: bson.Doc(document(0, never, padding))}
+	h := &hollow{document: bson.Doc(document(0, never, padding)), events: map[int]bson.Doc{}}
+	for _, n := range hollowBatches {
+		h.events[n] = events(n)
+	}
 	h.hundred = h.batch(rangeDocuments)
 	return serveEach(port, h.answer)
 }
@@ -57,7 +61,8 @@ func serveEach(port int, answer func(net.Conn) error) error {
 // hollow has no data, but answers as if it had.
 type hollow struct {
 	document bson.Doc
-	hundred  bson.Doc // the answer to a find of so many
+	events   map[int]bson.Doc // answers to getMores of change streams, by their batchSize
+	hundred  bson.Doc         // the answer to a find of so many
 }
 
 func (h *hollow) answer(c net.Conn) error {
@@ -94,6 +99,10 @@ func (h *hollow) reply(m *wire.Message) bson.Doc {
 		b.Int32("n", 1).Int32("nModified", 1)
 	case "delete":
 		b.Int32("n", 1)
+	case "aggregate":
+		b.OpenDoc("cursor").OpenArray("firstBatch").Close().Int64("id", 1).String("ns", "bench.documents").Close()
+	case "getMore":
+		return h.events[int(m.Body.Lookup("batchSize").Int64())]
 	case "find":
 		filter := m.Body.Lookup("filter").Doc()
 		switch id := filter.Lookup("_id"); id.Type {
@@ -129,6 +138,29 @@ func (h *hollow) batch(n int) bson.Doc {
 			b.Doc(strconv.Itoa(i), h.document)
 		}
 	})
+}
+
+// hollowBatches are the batchSizes for which a getMore has an answer.
+var hollowBatches = []int{1, 10, 20, 100}
+
+// events is the answer to a getMore of a change stream with n events.
+func events(n int) bson.Doc {
+	b, e := new(bson.Builder), event()
+	b.OpenDoc("cursor").OpenArray("nextBatch")
+	for i := range n {
+		b.Doc(strconv.Itoa(i), e)
+	}
+	return b.Close().OpenDoc("postBatchResumeToken").String("_data", hollowToken).Close().Int64("id", 1).String("ns", "bench.documents").Close().Double("ok", 1).Finish()
+}
+
+// hollowToken is as long as a token of an insert.
+var hollowToken = strings.Repeat("0", 160)
+
+// event is one of an insert of the row of streams.
+func event() bson.Doc {
+	return new(bson.Builder).OpenDoc("_id").String("_data", hollowToken).Close().String("operationType", "insert").Timestamp("clusterTime", 1).Date("wallTime", 1).
+		OpenDoc("fullDocument").Int64("_id", 1).Int64("at", 1).String("pad", padding).Close().
+		OpenDoc("ns").String("db", "bench").String("coll", "documents").Close().OpenDoc("documentKey").Int64("_id", 1).Close().Finish()
 }
 
 func cursor(documents func(*bson.Builder)) bson.Doc {

@@ -35,6 +35,9 @@ const (
 
 // streams measures the row.
 func (b *bench) streams(ctx context.Context) error {
+	if err := b.hollowStreams(ctx); err != nil {
+		return err
+	}
 	monitored := []string{"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1"}
 	for _, set := range []struct {
 		name  string
@@ -66,6 +69,64 @@ func (b *bench) streams(ctx context.Context) error {
 		return fmt.Errorf("%s: a cluster: %w", streamsRow, err)
 	}
 	return nil
+}
+
+// hollowStreams measures what 100 streams cost, whoever answers: the driver asks for batches of
+// so many events, as fast as it gets them, of a server that has them ready.
+func (b *bench) hollowStreams(ctx context.Context) error {
+	if b.hollow == nil {
+		return nil
+	}
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\n100 streams of a server that has all answers ready\tevents each\tanswers/s\tevents/s\tcpu/answer\tclient\tcpu/event\tclient\t")
+	for _, batch := range hollowBatches {
+		all, done, err := followAt(ctx, b.hollow, 100, bson.D{})
+		if err != nil {
+			return errors.Join(err, done())
+		}
+		server, err := b.hollow.cpu()
+		if err != nil {
+			return errors.Join(err, done())
+		}
+		own, err := ownCPU()
+		if err != nil {
+			return errors.Join(err, done())
+		}
+		begun, last := time.Now(), max(b.o.Duration, time.Second)
+		var answers atomic.Int64
+		err = parallel(len(all), func(i int) error {
+			all[i].batch = batch
+			for time.Since(begun) < last {
+				n, err := all[i].next(func(e bson.Raw) error {
+					_, ok := e.Lookup("fullDocument", "at").AsInt64OK()
+					if !ok {
+						return errWrong
+					}
+					return nil
+				})
+				if err == nil && n != batch {
+					err = errWrong
+				}
+				if err != nil {
+					return err
+				}
+				answers.Add(1)
+			}
+			return nil
+		})
+		took := time.Since(begun)
+		client, ownErr := ownCPU()
+		client -= own
+		after, cpuErr := b.hollow.cpu()
+		if err := errors.Join(err, ownErr, cpuErr, done()); err != nil {
+			return err
+		}
+		n := answers.Load()
+		events := n * int64(batch)
+		fmt.Fprintf(w, "\t%d\t%.0f\t%.0f\t%s\t%s\t%s\t%s\t\n", batch, float64(n)/took.Seconds(), float64(events)/took.Seconds(), micros((after-server)/time.Duration(n)), micros(client/time.Duration(n)),
+			micros((after-server)/time.Duration(events)), micros(client/time.Duration(events)))
+	}
+	return w.Flush()
 }
 
 // watched is where streams are opened: a set, or a router.
@@ -122,6 +183,7 @@ type follower struct {
 	client *mongo.Client
 	ctx    context.Context // with the stream's session
 	id     int64
+	batch  int // of events, at the most; 0 for no bound
 }
 
 // follow opens streams.
@@ -130,6 +192,11 @@ func follow(ctx context.Context, s watched, n int, stage bson.D) (all []*followe
 	if err != nil {
 		return nil, nil, err
 	}
+	return followAt(ctx, p, n, stage)
+}
+
+// followAt opens streams on a server.
+func followAt(ctx context.Context, p *mayfly, n int, stage bson.D) (all []*follower, done func() error, err error) {
 	c, err := mongo.Connect(options.Client().ApplyURI("mongodb://" + local(p.port) + "/?directConnection=true").SetMaxPoolSize(0))
 	if err != nil {
 		return nil, nil, err
@@ -153,7 +220,11 @@ func follow(ctx context.Context, s watched, n int, stage bson.D) (all []*followe
 
 // next calls f for each event of the next batch.
 func (f *follower) next(each func(bson.Raw) error) (n int, err error) {
-	reply, err := f.client.Database("bench").RunCommand(f.ctx, doc("getMore", f.id, "collection", "documents", "maxTimeMS", streamAwait.Milliseconds())).Raw()
+	more := doc("getMore", f.id, "collection", "documents", "maxTimeMS", streamAwait.Milliseconds())
+	if f.batch > 0 {
+		more = append(more, bson.E{Key: "batchSize", Value: int64(f.batch)})
+	}
+	reply, err := f.client.Database("bench").RunCommand(f.ctx, more).Raw()
 	if err != nil {
 		return 0, err
 	}

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"encoding/binary"
 	"fmt"
+	"runtime"
 	"sync/atomic"
 	"testing"
 
@@ -61,6 +63,36 @@ func BenchmarkAnswers(b *testing.B) {
 			}
 		})
 	}
+}
+
+// BenchmarkIdleTransaction is what a transaction takes that has read one document, and then
+// waits: heap, and goroutines.
+func BenchmarkIdleTransaction(b *testing.B) {
+	m := benchSet(b)
+	memory := func() (heap uint64, goroutines int) {
+		runtime.GC()
+		runtime.GC()
+		var s runtime.MemStats
+		runtime.ReadMemStats(&s)
+		return s.HeapAlloc, runtime.NumGoroutine()
+	}
+	id := make([]byte, 16)
+	heap, goroutines := memory()
+	b.ResetTimer()
+	for i := range b.N {
+		binary.BigEndian.PutUint64(id, uint64(i)+1)
+		body := new(bson.Builder).String("find", "docs").OpenDoc("filter").Int64("_id", 1).Close().Bool("singleBatch", true).
+			OpenDoc("lsid").Binary("id", 4, id).Close().Int64("txnNumber", 1).Bool("autocommit", false).Bool("startTransaction", true).String("$db", "bench").Finish()
+		benchDispatch(b, m.Node, &command.Request{Client: m.client, Body: body})
+	}
+	b.StopTimer()
+	if open := m.Dispatcher.Transactions.Counts().Open; open != int64(b.N) {
+		b.Fatalf("%d are open", open)
+	}
+	after, now := memory()
+	b.ReportMetric(float64(after-heap)/float64(b.N), "heap-B/open")
+	b.ReportMetric(float64(now-goroutines)/float64(b.N), "goroutines/open")
+	m.Catalog.EndTransactions(true)
 }
 
 // BenchmarkTransfer is a transaction of two updates on a set of one, of clients that do not meet.
