@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/backup"
+	"github.com/mayflydb/mayfly/internal/backup/bucket"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
@@ -27,6 +28,10 @@ Adds a backup of a running server, or of a replica set, to the repository DIR, w
 created if it is empty or missing. Of a set, a secondary is read if there is one. What the
 repository has already is not stored again. A backup that was interrupted goes on where it
 was. The user needs the role backup.
+
+In place of DIR, s3://BUCKET/PREFIX is a repository in a bucket of Amazon S3, and
+s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME one in another store. Credentials
+are in the environment or in ~/.aws, as other tools have them.
 
   --uri URI                 the server, or members of the set
   --to, --from DIR          the repository
@@ -55,7 +60,7 @@ type backupOptions struct {
 }
 
 // repository opens the repository.
-func (o *backupOptions) repository(dir string, create bool) (*backup.Repository, error) {
+func (o *backupOptions) repository(ctx context.Context, place string, create bool) (*backup.Repository, error) {
 	var key backup.Key
 	if o.key != "" {
 		var err error
@@ -63,7 +68,14 @@ func (o *backupOptions) repository(dir string, create bool) (*backup.Repository,
 			return nil, err
 		}
 	}
-	return backup.Open(dir, key, create)
+	store := backup.NewDirectory(place)
+	if bucket.Is(place) {
+		var err error
+		if store, err = bucket.New(ctx, place); err != nil {
+			return nil, err
+		}
+	}
+	return backup.Open(ctx, store, key, create)
 }
 
 // takeBackup runs mayfly backup.
@@ -143,7 +155,7 @@ func (o *backupOptions) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r, err := o.repository(o.to, true)
+	r, err := o.repository(ctx, o.to, true)
 	if err != nil {
 		return err
 	}
@@ -184,12 +196,12 @@ func parseRate(text string) (int64, error) {
 	return n << shift, nil
 }
 
-func (o *backupOptions) list(context.Context) error {
-	r, err := o.repository(o.from, false)
+func (o *backupOptions) list(ctx context.Context) error {
+	r, err := o.repository(ctx, o.from, false)
 	if err != nil {
 		return err
 	}
-	all, err := r.Backups()
+	all, err := r.Backups(ctx)
 	for _, m := range all {
 		of := "standalone"
 		if m.Set != "" {
@@ -200,12 +212,12 @@ func (o *backupOptions) list(context.Context) error {
 	return err
 }
 
-func (o *backupOptions) prune(context.Context) error {
-	r, err := o.repository(o.from, false)
+func (o *backupOptions) prune(ctx context.Context) error {
+	r, err := o.repository(ctx, o.from, false)
 	if err != nil {
 		return err
 	}
-	p, err := r.Prune(o.keep)
+	p, err := r.Prune(ctx, o.keep)
 	if err != nil {
 		return err
 	}
@@ -217,7 +229,7 @@ func (o *backupOptions) prune(context.Context) error {
 }
 
 func (o *backupOptions) verify(ctx context.Context) error {
-	r, err := o.repository(o.from, false)
+	r, err := o.repository(ctx, o.from, false)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ Makes the data directory NEWDIR, which must be empty or not exist, of a backup. 
 opens it before it is whole. It is that of a standalone: serve --replSet NAME --initiate
 makes a new set of it.
 
-  --from DIR                the repository
+  --from DIR                the repository: a directory, or s3:// as mayfly backup has it
   --to NEWDIR               the new data directory
   --at TIME                 the state of a time, by the log: 2026-11-28T16:30:00Z, a cluster
                             time as 1795883400.1, or latest for the end of the log
@@ -55,7 +55,7 @@ func restore(args []string) int {
 		}
 	}
 	return o.run("mayfly restore", func(ctx context.Context) error {
-		repository, err := o.repository(o.from, false)
+		repository, err := o.repository(ctx, o.from, false)
 		if err != nil {
 			return err
 		}

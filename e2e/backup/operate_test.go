@@ -25,7 +25,8 @@ func TestOperate(t *testing.T) {
 	w := start(t)
 	fill(t, w.all, 1000)
 	dir := t.TempDir()
-	here := strings.NewReplacer("mongodb://db1,db2,db3/?replicaSet=rs0", w.uri, "/backups/", dir+"/", "/var/lib/", dir+"/", "mayfly ", testkit.Binary(t)+" ")
+	bucket, _ := startBucket(t, 0)
+	here := strings.NewReplacer("s3://backups/shop", bucket, "mongodb://db1,db2,db3/?replicaSet=rs0", w.uri, "/backups/", dir+"/", "/var/lib/", dir+"/", "mayfly ", testkit.Binary(t)+" ")
 	ran := 0
 	for line := range strings.Lines(string(page)) {
 		line = strings.TrimSpace(line)
@@ -56,7 +57,7 @@ func TestOperate(t *testing.T) {
 			}
 		}
 	}
-	if ran < 11 {
+	if ran < 13 {
 		t.Errorf("the page has only %d commands", ran)
 	}
 	// What was sealed has nothing of the documents' names.

@@ -1,7 +1,8 @@
 // Package backup keeps backups of servers in a repository: copies of their files, and the
 // log behind them (docs/rfcs/0030-backup.md).
 //
-// A Repository (repository.go) has objects that are written once (object.go), compressed and,
+// A Repository (repository.go) is in a Store (store.go), a directory (directory.go) or a bucket
+// (package bucket). It has objects that are written once (object.go), compressed and,
 // with a key, sealed (seal.go). Take (take.go) adds a backup, described by a Manifest
 // (manifest.go), of a server that it reads as a client (server.go). Follow (follow.go) ships
 // the log of a set in pieces (logobject.go). Restore (restore.go) makes a data directory of a

@@ -65,7 +65,7 @@ func (r *Repository) Follow(ctx context.Context, o FollowOptions) error {
 	if name.Type != bson.TypeString {
 		return fmt.Errorf("%s is a standalone, which has no log: --follow needs a replica set (serve --replSet NAME --initiate makes one of a single server)", c.host)
 	}
-	newest, err := f.resume(name.Str())
+	newest, err := f.resume(ctx, name.Str())
 	if err != nil {
 		return err
 	}
@@ -79,8 +79,8 @@ func (r *Repository) Follow(ctx context.Context, o FollowOptions) error {
 
 // resume finds the newest backup of a set of that name, and where its log goes on. It returns
 // when the backup was taken.
-func (f *follower) resume(name string) (newest time.Time, err error) {
-	all, err := f.r.Backups()
+func (f *follower) resume(ctx context.Context, name string) (newest time.Time, err error) {
+	all, err := f.r.Backups(ctx)
 	if err != nil {
 		return newest, err
 	}
@@ -88,7 +88,7 @@ func (f *follower) resume(name string) (newest time.Time, err error) {
 		if m.Set != name {
 			continue
 		}
-		log, err := f.r.logOf(m.SetID)
+		log, err := f.r.logOf(ctx, m.SetID)
 		if err != nil {
 			return newest, err
 		}
@@ -182,11 +182,11 @@ func (f *follower) ship(ctx context.Context, c *connection) (_ *connection, err 
 			return nil, err
 		}
 	}
-	unlock, err := f.r.lock(false)
+	ctx, lock, err := f.r.lock(ctx, false)
 	if err != nil {
 		return c, err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	for more := true; more; {
 		var o logObject
 		var b []byte
@@ -201,7 +201,7 @@ func (f *follower) ship(ctx context.Context, c *connection) (_ *connection, err 
 		if len(b) == 0 {
 			break
 		}
-		if _, _, err := f.r.put(func(sum string) string { return o.nameOf(set, sum) }, func(w io.Writer) error {
+		if _, _, err := f.r.put(ctx, func(sum string) string { return o.nameOf(set, sum) }, func(w io.Writer) error {
 			_, err := w.Write(b)
 			return err
 		}); err != nil {

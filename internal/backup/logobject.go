@@ -2,6 +2,7 @@ package backup
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"path"
 	"slices"
@@ -13,6 +14,7 @@ type logObject struct {
 	name              string
 	first, last, term uint64 // indexes; the term of the last
 	time              Time   // of the last entry that has one; 0 for none
+	size              int64  // in the store
 }
 
 func (o *logObject) nameOf(set, sum string) string {
@@ -20,18 +22,18 @@ func (o *logObject) nameOf(set, sum string) string {
 }
 
 // logOf lists the log of a set in the order of its entries.
-func (r *Repository) logOf(set string) (all []logObject, err error) {
+func (r *Repository) logOf(ctx context.Context, set string) (all []logObject, err error) {
 	if set == "" {
 		return nil, nil
 	}
-	names, err := r.list(path.Join(logDirectory, set))
+	objects, err := r.list(ctx, path.Join(logDirectory, set))
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		o := logObject{name: name}
-		if n, err := fmt.Sscanf(path.Base(name), "%16x-%16x-%16x-%16x-", &o.first, &o.last, &o.term, (*uint64)(&o.time)); err != nil || n != 4 || o.first > o.last {
-			return nil, &DamageError{name, errNoMagic}
+	for _, f := range objects {
+		o := logObject{name: f.Name, size: f.Size}
+		if n, err := fmt.Sscanf(path.Base(f.Name), "%16x-%16x-%16x-%16x-", &o.first, &o.last, &o.term, (*uint64)(&o.time)); err != nil || n != 4 || o.first > o.last {
+			return nil, &DamageError{f.Name, errNoMagic}
 		}
 		all = append(all, o)
 	}

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -29,7 +30,8 @@ type Manifest struct {
 	Time  Time   `json:"time"`
 	Files []File `json:"files"`
 
-	name string // of its object
+	name   string // of its object
+	stored int64  // bytes of that
 }
 
 // File is a file of a data directory.
@@ -105,17 +107,21 @@ func (m *Manifest) size() (n int64) {
 
 // putManifest stores a manifest: the objects that it names are there (invariant
 // manifest-last).
-func (r *Repository) putManifest(m *Manifest) (err error) {
+func (r *Repository) putManifest(ctx context.Context, m *Manifest) (err error) {
 	b, err := json.MarshalIndent(m, "", " ")
 	if err != nil {
 		return err
 	}
+	stored, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
 	for _, f := range m.Files {
-		if !r.has(f.Object) {
+		if _, ok := stored[f.Object]; !ok {
 			return missing(f.Object)
 		}
 	}
-	m.name, _, err = r.put(func(sum string) string {
+	m.name, _, err = r.put(ctx, func(sum string) string {
 		return path.Join(backupsDirectory, m.Taken.UTC().Format(manifestTime)+"-"+sum)
 	}, func(w io.Writer) error {
 		_, err := w.Write(b)
@@ -125,9 +131,9 @@ func (r *Repository) putManifest(m *Manifest) (err error) {
 }
 
 // manifest reads a manifest.
-func (r *Repository) manifest(name string) (*Manifest, error) {
+func (r *Repository) manifest(ctx context.Context, name string) (*Manifest, error) {
 	var b bytes.Buffer
-	if err := r.get(name, &b); err != nil {
+	if err := r.get(ctx, name, &b); err != nil {
 		return nil, err
 	}
 	m := &Manifest{name: name}
@@ -147,17 +153,18 @@ func (r *Repository) manifest(name string) (*Manifest, error) {
 
 // Backups lists the backups, the oldest first. Those whose manifests are damaged are among the
 // errors.
-func (r *Repository) Backups() (all []*Manifest, damaged error) {
-	names, err := r.list(backupsDirectory)
+func (r *Repository) Backups(ctx context.Context) (all []*Manifest, damaged error) {
+	objects, err := r.list(ctx, backupsDirectory)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		m, err := r.manifest(name)
+	for _, o := range objects {
+		m, err := r.manifest(ctx, o.Name)
 		if err != nil {
 			damaged = errors.Join(damaged, err)
 			continue
 		}
+		m.stored = o.Size
 		all = append(all, m)
 	}
 	slices.SortStableFunc(all, func(a, b *Manifest) int { return a.Taken.Compare(b.Taken) })

@@ -1,94 +1,95 @@
 package backup
 
 import (
-	"bytes"
+	"context"
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"errors"
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
+	"strings"
 )
 
+// ownerNote begins what is noted of an owner.
+const ownerNote = "owner-"
+
 // notes are what a backup notes while it is taken, so that the next one goes on where it
-// was killed: lines of JSON, which are only hints. Its lock keeps two from taking a backup of
-// one server.
+// was killed: empty files, whose names say it, and which are only hints. A lock keeps two from
+// taking a backup of one server.
 type notes struct {
-	path  string
-	f     *os.File
+	r     *Repository
+	begin string // of the names
+	lock  Lock
+	names []string
 	owner string            // by which the server knows the backup
 	again bool              // it was killed before
 	known map[string]string // objects by the identities of files
 }
 
-// noteLine is one of their lines.
-type noteLine struct {
-	Owner    string `json:"owner,omitempty"`
-	Identity string `json:"identity,omitempty"`
-	Object   string `json:"object,omitempty"`
+// openNotes opens the notes about the backup of a server. The context that it returns ends with
+// their lock.
+func (r *Repository) openNotes(ctx context.Context, host string) (_ context.Context, u *notes, err error) {
+	sum := sha256.Sum256([]byte(host))
+	u = &notes{r: r, begin: path.Join(notesDirectory, hex.EncodeToString(sum[:8])), known: map[string]string{}}
+	ctx, u.lock, err = r.store.Lock(ctx, u.begin, true)
+	if err != nil {
+		return nil, nil, fmt.Errorf("another mayfly backup of %s writes to this repository: %w", host, err)
+	}
+	if err := u.read(ctx); err != nil {
+		_ = u.lock.Unlock() // nothing was written
+		return nil, nil, err
+	}
+	return ctx, u, nil
 }
 
-// openNotes opens the notes about the backup of a server.
-func (r *Repository) openNotes(host string) (*notes, error) {
-	sum := sha256.Sum256([]byte(host))
-	u := &notes{path: r.path(path.Join(notesDirectory, hex.EncodeToString(sum[:8]))), known: map[string]string{}}
-	if err := os.MkdirAll(filepath.Dir(u.path), 0o700); err != nil {
-		return nil, err
-	}
-	f, err := os.OpenFile(u.path, os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
+func (u *notes) read(ctx context.Context) error {
+	all, err := u.r.store.List(ctx, notesDirectory)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	u.f = f
-	if err := lockFile(f, true); err != nil {
-		return nil, errors.Join(fmt.Errorf("another mayfly backup of %s writes to this repository: %w", host, err), f.Close())
-	}
-	b, err := os.ReadFile(u.path)
-	if err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	for line := range bytes.Lines(b) {
-		var l noteLine
-		if json.Unmarshal(line, &l) != nil {
-			continue // it was cut off
+	for _, f := range all {
+		note, ok := strings.CutPrefix(f.Name, u.begin+"-")
+		if !ok {
+			continue
 		}
-		if l.Owner != "" {
-			u.owner, u.again = l.Owner, true
-		}
-		if l.Identity != "" && isSum(path.Base(l.Object)) {
-			u.known[l.Identity] = l.Object
+		u.names = append(u.names, f.Name)
+		if owner, ok := strings.CutPrefix(note, ownerNote); ok {
+			u.owner, u.again = owner, true
+		} else if identity, sum, ok := strings.Cut(note, "-"); ok && isSum(sum) {
+			u.known[identity] = path.Join(filesDirectory, sum)
 		}
 	}
 	if u.again {
-		return u, nil
+		return nil
 	}
 	u.owner = rand.Text()
-	if err := errors.Join(u.add(noteLine{Owner: u.owner}), f.Sync()); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return u, nil
+	return u.add(ctx, ownerNote+u.owner)
 }
 
-func (u *notes) add(l noteLine) error {
-	b, err := json.Marshal(l)
-	if err == nil {
-		_, err = u.f.Write(append(append([]byte("\n"), b...), '\n')) // a line that was cut off ends
+func (u *notes) add(ctx context.Context, note string) error {
+	f, err := u.r.store.Temp(ctx)
+	if err != nil {
+		return err
 	}
-	return err
+	defer discard(f)
+	u.names = append(u.names, u.begin+"-"+note)
+	return u.r.store.Put(ctx, u.begin+"-"+note, f)
 }
 
 // stored notes that a file is in the repository.
-func (u *notes) stored(identity, object string) error {
+func (u *notes) stored(ctx context.Context, identity, object string) error {
 	if identity == "" {
 		return nil
 	}
-	return u.add(noteLine{Identity: identity, Object: object})
+	return u.add(ctx, identity+"-"+path.Base(object))
 }
 
 // end removes the notes: the backup is complete.
-func (u *notes) end() error { return u.f.Truncate(0) }
-
-func (u *notes) close() error { return u.f.Close() }
+func (u *notes) end(ctx context.Context) error {
+	for _, name := range u.names {
+		if err := u.r.store.Remove(ctx, name); err != nil {
+			return err
+		}
+	}
+	return nil
+}

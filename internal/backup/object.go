@@ -1,7 +1,7 @@
 package backup
 
 import (
-	"crypto/rand"
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -9,10 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
-	"slices"
 	"strings"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -23,8 +20,6 @@ import (
 const (
 	objectMagic = "MAYFLYB1"
 	sumBytes    = 64 // of the sum in a name, in hexadecimal
-	// staleTemp is the age of a file in tempDirectory that nobody writes any more.
-	staleTemp = 24 * time.Hour
 	// decoderMemory bounds the memory for what a damaged object claims to need.
 	decoderMemory = 256 << 20
 )
@@ -37,6 +32,8 @@ const (
 	tempDirectory    = "tmp"
 	damagedDirectory = "damaged"
 	notesDirectory   = "notes"
+	// LocksDirectory has the locks of a store whose files cannot be locked.
+	LocksDirectory = "locks"
 )
 
 // DamageError says that an object is not what was written.
@@ -58,48 +55,35 @@ var (
 // missing is the error of an object that is named and not there.
 func missing(name string) error { return &DamageError{name, errors.New("it is missing")} }
 
-func (r *Repository) path(name string) string { return filepath.Join(r.dir, filepath.FromSlash(name)) }
-
 // put stores what fill writes as an object, under the name that name makes of its sum. It
 // returns the name, and how many bytes the repository has grown by: 0 if the object was there.
 // The object gets its name last (invariant whole-object).
-func (r *Repository) put(name func(sum string) string, fill func(w io.Writer) error) (stored string, grown int64, err error) {
-	if err := r.sweep(); err != nil {
-		return "", 0, err
-	}
-	temp := r.path(path.Join(tempDirectory, rand.Text()))
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+func (r *Repository) put(ctx context.Context, name func(sum string) string, fill func(w io.Writer) error) (stored string, grown int64, err error) {
+	f, err := r.store.Temp(ctx)
 	if err != nil {
 		return "", 0, err
 	}
-	defer func() {
-		if err != nil || grown == 0 {
-			_ = f.Close()
-			_ = os.Remove(temp) // else sweepTemp does
-		}
-	}()
+	defer discard(f)
 	sum, err := r.write(f, fill)
 	if err != nil {
 		return "", 0, err
 	}
 	stored = name(sum)
-	if r.has(stored) {
-		return stored, 0, nil
+	there, err := r.has(ctx, stored)
+	if there || err != nil {
+		return stored, 0, err
 	}
 	info, err := f.Stat()
 	if err != nil {
 		return "", 0, err
 	}
-	if err := errors.Join(f.Sync(), f.Close()); err != nil {
-		return "", 0, err
-	}
-	if err := os.MkdirAll(filepath.Dir(r.path(stored)), 0o700); err != nil {
-		return "", 0, err
-	}
-	if err := os.Rename(temp, r.path(stored)); err != nil {
-		return "", 0, err
-	}
-	return stored, info.Size(), syncDirectory(filepath.Dir(r.path(stored)))
+	return stored, info.Size(), r.store.Put(ctx, stored, f)
+}
+
+// discard closes a temporary file, and removes it.
+func discard(temp *os.File) {
+	_ = temp.Close()
+	_ = os.Remove(temp.Name()) // else the store does when it is old
 }
 
 // write writes an object, and returns the sum of its content.
@@ -136,9 +120,10 @@ func (nopCloser) Close() error { return nil }
 
 // get writes the content of an object to w. The name ends with the sum of the content, which is
 // checked (invariant named-by-content).
-// Errors: *DamageError, also where w has got something already; those of w.
-func (r *Repository) get(name string, w io.Writer) error {
-	f, err := os.Open(r.path(name))
+// Errors: *DamageError, also where w has got something already; those of w and of the store,
+// which say nothing of the object.
+func (r *Repository) get(ctx context.Context, name string, w io.Writer) error {
+	f, err := r.store.Get(ctx, name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return missing(name)
 	}
@@ -146,25 +131,42 @@ func (r *Repository) get(name string, w io.Writer) error {
 		return err
 	}
 	defer f.Close()
-	out := &failing{w: w}
-	if err := r.read(f, name, out); err != nil {
-		if out.err != nil {
-			return out.err
-		}
-		return &DamageError{name, err}
+	in, out := &reading{r: f}, &writing{w: w}
+	err = r.read(in, name, out)
+	switch {
+	case err == nil:
+		return nil
+	case out.err != nil:
+		return out.err
+	case in.err != nil:
+		return in.err
 	}
-	return nil
+	return &DamageError{name, err}
 }
 
-// failing remembers the error of a writer, to tell it from one of reading.
-type failing struct {
+// writing remembers the error of a writer, to tell it from damage.
+type writing struct {
 	w   io.Writer
 	err error
 }
 
-func (f *failing) Write(b []byte) (int, error) {
+func (f *writing) Write(b []byte) (int, error) {
 	n, err := f.w.Write(b)
 	f.err = err
+	return n, err
+}
+
+// reading remembers the error of a store, to tell it from damage.
+type reading struct {
+	r   io.Reader
+	err error
+}
+
+func (f *reading) Read(b []byte) (int, error) {
+	n, err := f.r.Read(b)
+	if err != nil && err != io.EOF {
+		f.err = err
+	}
 	return n, err
 }
 
@@ -203,29 +205,34 @@ func (r *Repository) read(f io.Reader, name string, w io.Writer) error {
 }
 
 // has reports whether an object is there.
-func (r *Repository) has(name string) bool {
-	_, err := os.Stat(r.path(name))
-	return err == nil
+func (r *Repository) has(ctx context.Context, name string) (bool, error) {
+	all, err := r.list(ctx, name)
+	return len(all) > 0, err
 }
 
 // list lists the objects in a directory, those of its directories too, in order. A file that
 // is no object is left out.
-func (r *Repository) list(directory string) (names []string, err error) {
-	err = filepath.WalkDir(r.path(directory), func(p string, d fs.DirEntry, err error) error {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil
+func (r *Repository) list(ctx context.Context, directory string) (objects []StoredFile, err error) {
+	all, err := r.store.List(ctx, directory)
+	for _, f := range all {
+		if isSum(f.Name[max(0, len(f.Name)-sumBytes):]) {
+			objects = append(objects, f)
 		}
-		if err != nil || d.IsDir() {
-			return err
-		}
-		rel, err := filepath.Rel(r.dir, p)
-		if err == nil && isSum(rel[max(0, len(rel)-sumBytes):]) {
-			names = append(names, filepath.ToSlash(rel))
-		}
-		return err
-	})
-	slices.Sort(names)
-	return names, err
+	}
+	return objects, err
+}
+
+// stored returns the files of backups that are there, with the sizes of their objects.
+func (r *Repository) stored(ctx context.Context) (map[string]int64, error) {
+	list, err := r.list(ctx, filesDirectory)
+	if err != nil {
+		return nil, err
+	}
+	all := make(map[string]int64, len(list))
+	for _, f := range list {
+		all[f.Name] = f.Size
+	}
+	return all, nil
 }
 
 func isSum(s string) bool {
@@ -234,39 +241,10 @@ func isSum(s string) bool {
 }
 
 // setAside moves a damaged object away, so that the next backup stores it anew.
-func (r *Repository) setAside(name string) error {
-	if !r.has(name) {
-		return nil
+func (r *Repository) setAside(ctx context.Context, name string) error {
+	err := r.store.Move(ctx, name, path.Join(damagedDirectory, strings.ReplaceAll(name, "/", "_")))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it was missing
 	}
-	to := r.path(path.Join(damagedDirectory, strings.ReplaceAll(name, "/", "_")))
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-		return err
-	}
-	return os.Rename(r.path(name), to)
-}
-
-// sweepTemp removes what writers that died have left.
-func (r *Repository) sweepTemp() error {
-	dir := r.path(tempDirectory)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return err
-	}
-	list, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	for _, e := range list {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleTemp {
-			_ = os.Remove(filepath.Join(dir, e.Name())) // the next one tries again
-		}
-	}
-	return nil
-}
-
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }

@@ -1,8 +1,8 @@
 package backup
 
 import (
+	"context"
 	"errors"
-	"os"
 	"slices"
 )
 
@@ -16,13 +16,13 @@ type Pruned struct {
 // Prune removes all but the newest backups of each set or standalone, the log before those that
 // stay, and files that no backup has. Nobody else may use the repository. Errors: *DamageError
 // of a manifest, as it is not known what it names.
-func (r *Repository) Prune(keep int) (p *Pruned, err error) {
-	unlock, err := r.lock(true)
+func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error) {
+	ctx, lock, err := r.lock(ctx, true)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
-	all, err := r.Backups()
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	all, err := r.Backups(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -40,7 +40,7 @@ func (r *Repository) Prune(keep int) (p *Pruned, err error) {
 		stay[of] = append(stay[of], m)
 	}
 	named := map[string]bool{}
-	var old []string
+	var old []StoredFile // other objects that nobody needs
 	for _, backups := range stay {
 		for _, m := range backups {
 			for _, f := range m.Files {
@@ -48,44 +48,43 @@ func (r *Repository) Prune(keep int) (p *Pruned, err error) {
 			}
 		}
 		oldest := backups[len(backups)-1]
-		log, err := r.logOf(oldest.SetID)
+		log, err := r.logOf(ctx, oldest.SetID)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range log {
 			if o.last <= oldest.Index {
-				old = append(old, o.name)
+				old = append(old, StoredFile{o.name, o.size})
 			}
 		}
 	}
-	for _, m := range p.Backups { // before what they name
-		if err := r.remove(p, m.name); err != nil {
-			return nil, err
-		}
-	}
-	if err := syncDirectory(r.path(backupsDirectory)); err != nil && len(p.Backups) > 0 {
-		return nil, err
-	}
-	files, err := r.list(filesDirectory)
+	files, err := r.list(ctx, filesDirectory)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range append(files, old...) {
-		if !named[name] {
-			if err := r.remove(p, name); err != nil {
-				return nil, err
-			}
-			p.Objects++
+	for _, f := range files {
+		if !named[f.Name] {
+			old = append(old, f)
 		}
+	}
+	for _, m := range p.Backups { // before what they name
+		if err := r.remove(ctx, lock, p, StoredFile{m.name, m.stored}); err != nil {
+			return nil, err
+		}
+	}
+	for _, f := range old {
+		if err := r.remove(ctx, lock, p, f); err != nil {
+			return nil, err
+		}
+		p.Objects++
 	}
 	return p, nil
 }
 
-func (r *Repository) remove(p *Pruned, name string) error {
-	info, err := os.Stat(r.path(name))
-	if err != nil {
+func (r *Repository) remove(ctx context.Context, lock Lock, p *Pruned, f StoredFile) error {
+	if err := lock.Check(ctx); err != nil {
 		return err
 	}
-	p.Bytes += info.Size()
-	return os.Remove(r.path(name))
+	p.Bytes += f.Size
+	return r.store.Remove(ctx, f.Name)
 }

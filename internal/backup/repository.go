@@ -1,32 +1,32 @@
 package backup
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
+	"slices"
 	"strings"
-	"sync"
 )
 
 const (
 	repositoryFile   = "repository.json"
+	repositoryLock   = "repository"
 	repositoryFormat = 1
 	sealedBy         = "AES-256-GCM"
+	maxInfo          = 64 << 10 // of repositoryFile
 )
 
-// Repository is where backups are: a directory. Safe for use by many goroutines.
+// Repository is where backups are. Safe for use by many goroutines.
 type Repository struct {
-	dir string
-	id  string
-	key Key // nil: not encrypted
-	// sweep removes, once, what writers that died have left.
-	sweep func() error
+	store Store
+	id    string
+	key   Key // nil: not encrypted
 }
 
 // repositoryInfo is the content of repositoryFile.
@@ -39,34 +39,29 @@ type repositoryInfo struct {
 }
 
 // Open opens a repository. key is nil for one that is not encrypted. With create it is made if
-// the directory is empty or missing.
-func Open(dir string, key Key, create bool) (*Repository, error) {
-	if strings.Contains(dir, "://") {
-		return nil, fmt.Errorf("%s: only directories are supported as repositories", dir)
-	}
-	r := &Repository{dir: dir, key: key}
-	r.sweep = sync.OnceValue(r.sweepTemp)
-	b, err := os.ReadFile(r.path(repositoryFile))
+// there is nothing in the store.
+func Open(ctx context.Context, store Store, key Key, create bool) (*Repository, error) {
+	r := &Repository{store: store, key: key}
+	info, err := r.info(ctx)
 	if errors.Is(err, fs.ErrNotExist) && create {
-		return r, r.create()
+		return r, r.create(ctx)
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%s is no repository of backups: %w", store, err)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s is no repository of backups: %w", dir, err)
-	}
-	var info repositoryInfo
-	if err := json.Unmarshal(b, &info); err != nil || info.Format < 1 || info.ID == "" {
-		return nil, &DamageError{repositoryFile, errors.New("it cannot be read")}
+		return nil, err
 	}
 	r.id = info.ID
 	switch {
 	case info.Format > repositoryFormat:
-		return nil, fmt.Errorf("%s has format %d, written by a newer version; this one reads up to %d", dir, info.Format, repositoryFormat)
+		return nil, fmt.Errorf("%s has format %d, written by a newer version; this one reads up to %d", store, info.Format, repositoryFormat)
 	case info.Encryption == "" && key != nil:
-		return nil, fmt.Errorf("%s is not encrypted, but a key was given", dir)
+		return nil, fmt.Errorf("%s is not encrypted, but a key was given", store)
 	case info.Encryption != "" && key == nil:
-		return nil, fmt.Errorf("%s is encrypted: --encryptionKeyFile is needed", dir)
+		return nil, fmt.Errorf("%s is encrypted: --encryptionKeyFile is needed", store)
 	case info.Encryption != "" && info.Encryption != sealedBy:
-		return nil, fmt.Errorf("%s is encrypted by %s, which this version does not know", dir, info.Encryption)
+		return nil, fmt.Errorf("%s is encrypted by %s, which this version does not know", store, info.Encryption)
 	case key == nil:
 		return r, nil
 	}
@@ -75,7 +70,7 @@ func Open(dir string, key Key, create bool) (*Repository, error) {
 		return nil, err
 	}
 	if !hmac.Equal([]byte(check), []byte(info.KeyCheck)) {
-		return nil, fmt.Errorf("the key is not the one of %s", dir)
+		return nil, fmt.Errorf("the key is not the one of %s", store)
 	}
 	return r, nil
 }
@@ -86,16 +81,21 @@ func (r *Repository) keyCheck() (string, error) {
 }
 
 // create makes the repository.
-func (r *Repository) create() error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
-		return err
-	}
-	list, err := os.ReadDir(r.dir)
+func (r *Repository) create(ctx context.Context) (err error) {
+	list, err := r.store.List(ctx, "")
 	if err != nil {
 		return err
 	}
-	if len(list) > 0 {
-		return fmt.Errorf("%s is neither empty nor a repository of backups", r.dir)
+	if slices.ContainsFunc(list, func(f StoredFile) bool { return !isPassing(f.Name) }) {
+		return fmt.Errorf("%s is neither empty nor a repository of backups", r.store)
+	}
+	ctx, lock, err := r.lock(ctx, true)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
+	if _, err := r.info(ctx); !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s was made by another mayfly backup at the same time: try again", r.store)
 	}
 	id := make([]byte, 16)
 	_, _ = rand.Read(id) // it never fails
@@ -111,17 +111,41 @@ func (r *Repository) create() error {
 	if err != nil {
 		return err
 	}
-	temp := r.path(repositoryFile + ".tmp")
-	f, err := os.OpenFile(temp, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+	f, err := r.store.Temp(ctx)
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(append(b, '\n'))
-	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+	defer discard(f)
+	if _, err := f.Write(append(b, '\n')); err != nil {
 		return err
 	}
-	if err := os.Rename(temp, r.path(repositoryFile)); err != nil {
-		return err
+	return r.store.Put(ctx, repositoryFile, f)
+}
+
+// isPassing reports whether a file of a store may have been left by one who died before it made
+// the repository.
+func isPassing(name string) bool {
+	return name == repositoryLock+".lock" || strings.HasPrefix(name, tempDirectory+"/") || strings.HasPrefix(name, LocksDirectory+"/")
+}
+
+// info reads what the repository is.
+func (r *Repository) info(ctx context.Context) (info repositoryInfo, err error) {
+	f, err := r.store.Get(ctx, repositoryFile)
+	if err != nil {
+		return info, err
 	}
-	return syncDirectory(filepath.Clean(r.dir))
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxInfo))
+	if err != nil {
+		return info, err
+	}
+	if err := json.Unmarshal(b, &info); err != nil || info.Format < 1 || info.ID == "" {
+		return info, &DamageError{repositoryFile, errors.New("it cannot be read")}
+	}
+	return info, nil
+}
+
+// lock locks the repository: exclusive for who removes objects, else shared. It does not wait.
+func (r *Repository) lock(ctx context.Context, exclusive bool) (context.Context, Lock, error) {
+	return r.store.Lock(ctx, repositoryLock, exclusive)
 }

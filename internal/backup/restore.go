@@ -42,13 +42,13 @@ type Restored struct {
 
 // Restore makes a data directory. Until it is whole, nothing opens it. Errors: *DamageError.
 func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
-	m, err := r.choose(o)
+	m, err := r.choose(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	var log []logObject
 	if o.At != 0 {
-		if log, err = r.logOf(m.SetID); err != nil {
+		if log, err = r.logOf(ctx, m.SetID); err != nil {
 			return nil, err
 		}
 		if o.At != Latest {
@@ -81,8 +81,8 @@ func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (*Restored, 
 }
 
 // choose finds the backup.
-func (r *Repository) choose(o RestoreOptions) (*Manifest, error) {
-	all, damaged := r.Backups()
+func (r *Repository) choose(ctx context.Context, o RestoreOptions) (*Manifest, error) {
+	all, damaged := r.Backups(ctx)
 	var found *Manifest
 	for _, m := range all {
 		switch {
@@ -151,7 +151,7 @@ func (r *Repository) files(ctx context.Context, m *Manifest, o RestoreOptions) e
 		if storage.MarksUnfinished(f.Name) {
 			continue
 		}
-		if err := r.file(f, filepath.Join(o.To, f.Name)); err != nil {
+		if err := r.file(ctx, f, filepath.Join(o.To, f.Name)); err != nil {
 			return err
 		}
 		done += f.Size
@@ -160,12 +160,12 @@ func (r *Repository) files(ctx context.Context, m *Manifest, o RestoreOptions) e
 	return nil
 }
 
-func (r *Repository) file(f File, to string) error {
+func (r *Repository) file(ctx context.Context, f File, to string) error {
 	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
-	err = r.get(f.Object, out)
+	err = r.get(ctx, f.Object, out)
 	if err == nil {
 		var info fs.FileInfo
 		if info, err = out.Stat(); err == nil && info.Size() != f.Size {
@@ -216,7 +216,7 @@ func (r *Repository) apply(ctx context.Context, x *repl.Restoration, done *Resto
 			return reaches(log, done.Manifest, o.At)
 		}
 		var b bytes.Buffer
-		if err := r.get(next.name, &b); err != nil {
+		if err := r.get(ctx, next.name, &b); err != nil {
 			return err
 		}
 		more, err := x.Apply(b.Bytes(), repl.Timestamp(o.At))

@@ -36,21 +36,21 @@ type Taken struct {
 // Take takes a backup. Killed, it leaves objects that the next one uses. Errors: code 50886
 // where another backup of the server is being taken.
 func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err error) {
-	unlock, err := r.lock(false)
+	ctx, lock, err := r.lock(ctx, false)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, unlock()) }()
+	defer func() { err = errors.Join(err, lock.Unlock()) }()
 	c, err := connect(ctx, o.URI)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, c.Close()) }()
-	u, err := r.openNotes(c.host)
+	ctx, u, err := r.openNotes(ctx, c.host)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, u.close()) }()
+	defer func() { err = errors.Join(err, u.lock.Unlock()) }()
 	m := &Manifest{Format: repositoryFormat, Taken: time.Now().UTC(), Server: c.host}
 	remote, err := c.openCopy(ctx, u.owner, u.again)
 	if err != nil {
@@ -71,10 +71,13 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 	if err := t.files(ctx); err != nil {
 		return nil, err
 	}
-	if err := r.putManifest(m); err != nil {
+	if err := lock.Check(ctx); err != nil {
 		return nil, err
 	}
-	return t.taken, u.end()
+	if err := r.putManifest(ctx, m); err != nil {
+		return nil, err
+	}
+	return t.taken, u.end(ctx)
 }
 
 // describe takes over what the server says of a copy.
@@ -110,7 +113,7 @@ type taking struct {
 // files stores the files, those that were stored before by their identity.
 func (t *taking) files(ctx context.Context) error {
 	known := t.notes.known
-	all, err := t.r.Backups()
+	all, err := t.r.Backups(ctx)
 	if err != nil {
 		return err
 	}
@@ -121,23 +124,27 @@ func (t *taking) files(ctx context.Context) error {
 			}
 		}
 	}
+	stored, err := t.r.stored(ctx)
+	if err != nil {
+		return err
+	}
 	for i := range t.remote.files {
 		t.taken.Bytes += t.remote.files[i].size
 	}
 	for i := range t.remote.files {
 		f := &t.remote.files[i]
-		stored := File{Name: f.name, Size: f.size, Identity: f.identity, Object: known[f.identity]}
-		if f.identity == "" || stored.Object == "" || !t.r.has(stored.Object) {
-			if stored.Object, err = t.file(ctx, f); err != nil {
+		file := File{Name: f.name, Size: f.size, Identity: f.identity, Object: known[f.identity]}
+		if _, ok := stored[file.Object]; f.identity == "" || !ok {
+			if file.Object, err = t.file(ctx, f); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := t.notes.stored(f.identity, stored.Object); err != nil {
+			if err := t.notes.stored(ctx, f.identity, file.Object); err != nil {
 				return err
 			}
 		} else {
 			t.done += f.size
 		}
-		t.taken.Files = append(t.taken.Files, stored)
+		t.taken.Files = append(t.taken.Files, file)
 	}
 	return nil
 }
@@ -171,7 +178,7 @@ func (t *taking) file(ctx context.Context, f *remoteFile) (object string, err er
 		for range pieces {
 		}
 	}()
-	object, grown, err := t.r.put(func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
+	object, grown, err := t.r.put(ctx, func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
 		for p := range pieces {
 			if p.err != nil {
 				return p.err

@@ -21,57 +21,66 @@ type Verified struct {
 
 // Verify reads every object, and checks that the log has no gaps.
 func (r *Repository) Verify(ctx context.Context, progress Progress) (*Verified, error) {
-	unlock, err := r.lock(false)
+	ctx, lock, err := r.lock(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	v, err := r.verify(ctx, progress)
-	return v, errors.Join(err, unlock())
+	return v, errors.Join(err, lock.Unlock())
 }
 
 func (r *Repository) verify(ctx context.Context, progress Progress) (*Verified, error) {
 	v := &Verified{}
-	var names []string
+	var objects []StoredFile
 	for _, directory := range []string{filesDirectory, backupsDirectory, logDirectory} {
-		list, err := r.list(directory)
+		list, err := r.list(ctx, directory)
 		if err != nil {
 			return nil, err
 		}
-		names = append(names, list...)
+		objects = append(objects, list...)
 	}
-	for i, name := range names {
+	for i, o := range objects {
 		if ctx.Err() != nil {
 			return nil, context.Cause(ctx)
 		}
 		var damage *DamageError
-		if err := r.get(name, io.Discard); errors.As(err, &damage) {
+		err := r.get(ctx, o.Name, io.Discard)
+		if errors.As(err, &damage) { // on the way to us, perhaps
+			err = r.get(ctx, o.Name, io.Discard)
+		}
+		if errors.As(err, &damage) {
 			v.Problems = append(v.Problems, damage.Error())
-			err = r.setAside(name)
-			if err != nil {
+			if err := r.setAside(ctx, o.Name); err != nil {
 				return nil, err
 			}
 		} else if err != nil {
 			return nil, err
 		}
-		progress("objects", int64(i+1), int64(len(names)))
+		progress("objects", int64(i+1), int64(len(objects)))
 	}
-	v.Objects = len(names)
-	all, err := r.Backups()
+	v.Objects = len(objects)
+	all, err := r.Backups(ctx)
 	if err != nil {
 		return nil, err
 	}
 	v.Backups = len(all)
-	r.verifyBackups(v, all)
-	return v, r.verifyLog(v, all)
+	if err := r.verifyBackups(ctx, v, all); err != nil {
+		return nil, err
+	}
+	return v, r.verifyLog(ctx, v, all)
 }
 
 // verifyBackups looks for files that are missing.
-func (r *Repository) verifyBackups(v *Verified, all []*Manifest) {
+func (r *Repository) verifyBackups(ctx context.Context, v *Verified, all []*Manifest) error {
+	stored, err := r.stored(ctx)
+	if err != nil {
+		return err
+	}
 	seen := map[string]bool{}
 	for _, m := range all {
 		lacks := 0
 		for _, f := range m.Files {
-			if !r.has(f.Object) {
+			if _, ok := stored[f.Object]; !ok {
 				lacks++
 			}
 			if !seen[f.Object] {
@@ -83,10 +92,11 @@ func (r *Repository) verifyBackups(v *Verified, all []*Manifest) {
 			v.Problems = append(v.Problems, fmt.Sprintf("backup %s cannot be restored: %d of its %d files are damaged or missing", m.Name(), lacks, len(m.Files)))
 		}
 	}
+	return nil
 }
 
 // verifyLog says how far the log reaches behind backups.
-func (r *Repository) verifyLog(v *Verified, all []*Manifest) error {
+func (r *Repository) verifyLog(ctx context.Context, v *Verified, all []*Manifest) error {
 	var sets []string
 	for _, m := range all {
 		if m.SetID != "" && !slices.Contains(sets, m.SetID) {
@@ -94,7 +104,7 @@ func (r *Repository) verifyLog(v *Verified, all []*Manifest) error {
 		}
 	}
 	for _, set := range sets {
-		log, err := r.logOf(set)
+		log, err := r.logOf(ctx, set)
 		if err != nil {
 			return err
 		}

@@ -1,0 +1,171 @@
+package bucket
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/config"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
+
+	"github.com/mayflydb/mayfly/internal/backup"
+)
+
+const (
+	scheme = "s3://"
+	// defaultRegion is signed where nobody says one. Stores other than Amazon's ignore it.
+	defaultRegion = "us-east-1"
+	// staleUpload is the age of an upload in parts that nobody completes any more.
+	staleUpload = 24 * time.Hour
+)
+
+// Bucket is a backup.Store: what begins with a prefix in a bucket.
+type Bucket struct {
+	s3             *s3.Client
+	bucket, prefix string // the prefix is "", or ends with a slash
+	partBytes      int64
+	// sweep ends, once, uploads that writers that died have left.
+	sweep sync.Once
+}
+
+// Is reports whether a place is a bucket.
+func Is(place string) bool { return strings.HasPrefix(place, scheme) }
+
+// New returns the store at s3://BUCKET/PREFIX. It may say more: ?endpoint=URL of another store
+// than Amazon's, pathStyle=true for one whose buckets are no names of hosts, region=NAME.
+// Credentials, and what is not said, are those of other tools: of the environment
+// (AWS_ACCESS_KEY_ID, AWS_PROFILE, …), of ~/.aws, or of the machine. Nothing is asked of the store.
+func New(ctx context.Context, place string, options ...func(*config.LoadOptions) error) (*Bucket, error) {
+	u, err := url.Parse(place)
+	if err != nil || u.Scheme+"://" != scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return nil, fmt.Errorf("%q is not as s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME; credentials are in the environment or in ~/.aws", place)
+	}
+	b := &Bucket{bucket: u.Host, partBytes: partBytes}
+	if p := strings.Trim(u.Path, "/"); p != "" {
+		b.prefix = p + "/"
+	}
+	if b.prefix != "" && path.Clean(b.prefix)+"/" != b.prefix {
+		return nil, fmt.Errorf("%q: a prefix has no empty parts and no dots", place)
+	}
+	asked, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return nil, fmt.Errorf("%q: %w", place, err)
+	}
+	pathStyle, endpoint := false, ""
+	options = append([]func(*config.LoadOptions) error{
+		config.WithHTTPClient(httpClient(nil)), config.WithRetryer(retryer), config.WithDefaultRegion(defaultRegion),
+		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
+		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired), // names have the sums of the content
+	}, options...)
+	for name, values := range asked {
+		value := values[len(values)-1]
+		switch name {
+		case "endpoint":
+			if e, err := url.Parse(value); err != nil || e.Scheme != "https" && e.Scheme != "http" || e.Host == "" {
+				return nil, fmt.Errorf("%q is no endpoint: https://HOST", value)
+			}
+			endpoint = value
+		case "pathStyle":
+			if pathStyle, err = strconv.ParseBool(value); err != nil {
+				return nil, fmt.Errorf("pathStyle is true or false, not %q", value)
+			}
+		case "region":
+			options = append(options, config.WithRegion(value))
+		default:
+			return nil, fmt.Errorf("%q: %s is not known", place, name)
+		}
+	}
+	c, err := config.LoadDefaultConfig(ctx, options...)
+	if err != nil {
+		return nil, err
+	}
+	b.s3 = s3.NewFromConfig(c, func(o *s3.Options) {
+		o.UsePathStyle = pathStyle
+		if endpoint != "" {
+			o.BaseEndpoint = aws.String(endpoint)
+		}
+	})
+	return b, nil
+}
+
+// String implements backup.Store.
+func (b *Bucket) String() string { return strings.TrimSuffix(scheme+b.bucket+"/"+b.prefix, "/") }
+
+func (b *Bucket) key(name string) *string { return aws.String(b.prefix + name) }
+
+// Temp implements backup.Store. The file is on this machine.
+func (b *Bucket) Temp(ctx context.Context) (*os.File, error) {
+	b.sweep.Do(func() { b.endUploads(ctx) })
+	return os.CreateTemp("", "mayfly-backup-")
+}
+
+// Get implements backup.Store.
+func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	r := &reader{ctx: ctx, b: b, name: name}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// object is one of the store.
+type object struct {
+	backup.StoredFile
+	modified time.Time // by the clock of the store
+}
+
+func (b *Bucket) list(ctx context.Context, below string) (all []object, err error) {
+	pages := s3.NewListObjectsV2Paginator(b.s3, &s3.ListObjectsV2Input{Bucket: &b.bucket, Prefix: b.key(below)})
+	for pages.HasMorePages() {
+		page, err := pages.NextPage(ctx)
+		if err != nil {
+			return nil, b.told("list", below, err)
+		}
+		for _, o := range page.Contents {
+			name := strings.TrimPrefix(aws.ToString(o.Key), b.prefix)
+			if below == "" || name == below || strings.HasPrefix(name, below+"/") {
+				all = append(all, object{backup.StoredFile{Name: name, Size: aws.ToInt64(o.Size)}, aws.ToTime(o.LastModified)})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b object) int { return strings.Compare(a.Name, b.Name) })
+	return all, nil
+}
+
+// List implements backup.Store.
+func (b *Bucket) List(ctx context.Context, below string) (all []backup.StoredFile, err error) {
+	objects, err := b.list(ctx, below)
+	for _, o := range objects {
+		all = append(all, o.StoredFile)
+	}
+	return all, err
+}
+
+// Remove implements backup.Store.
+func (b *Bucket) Remove(ctx context.Context, name string) error {
+	_, err := b.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: b.key(name)})
+	if err = b.told("remove", name, err); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Move implements backup.Store. Interrupted, it leaves both.
+func (b *Bucket) Move(ctx context.Context, from, to string) error {
+	source := strings.ReplaceAll((&url.URL{Path: b.bucket + "/" + b.prefix + from}).EscapedPath(), "+", "%2B") // some read + as a space
+	if _, err := b.s3.CopyObject(ctx, &s3.CopyObjectInput{Bucket: &b.bucket, Key: b.key(to), CopySource: &source}); err != nil {
+		return b.told("copy", from, err)
+	}
+	return b.Remove(ctx, from)
+}
