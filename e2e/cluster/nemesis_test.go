@@ -399,7 +399,11 @@ func (n *nemesis) fill(among []*testkit.Server) error {
 		return err
 	}
 	ping := bson.D{{Key: "ping", Value: 1}}
-	if n.ask(s, nil, ping) != nil && n.ask(s, nil, ping) != nil {
+	err := n.ask(s, nil, ping)
+	if err != nil { // once more: a connection may have broken meanwhile
+		err = n.ask(s, nil, ping)
+	}
+	if err != nil {
 		n.t.Logf("a process ended, or does not answer, as its disk was full: %s", s.Host())
 		s.Kill()
 		s.Run()

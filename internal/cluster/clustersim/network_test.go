@@ -89,11 +89,10 @@ type part struct {
 
 // conn is one side of a connection.
 type conn struct {
-	n           *network
-	peer        *conn
-	in, out     *end
-	deadline    time.Time
-	writesUntil time.Time
+	n        *network
+	peer     *conn
+	in, out  *end
+	deadline time.Time
 }
 
 // dial connects a life of a process, or a client, with who listens at an address.
