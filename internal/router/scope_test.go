@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 )
 
 func newTestScope(t *testing.T) *scope {
-	s, err := newScope(&command.Op{Start: time.Now()}, &route{}, nil, nil)
+	s, err := newScope(&command.Op{Start: time.Now(), Dispatcher: &command.Dispatcher{Wall: catalog.NewClock(nil)}}, &route{}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
