@@ -168,7 +168,10 @@ func (g *gate) awaitEmptied(ctx context.Context, emptied chan struct{}) bool {
 			if g.reopen() {
 				return false
 			}
-			return true // all have left just now
+			// All have left just now. The last one closes emptied, which it finds in the gate:
+			// another writer may not have put its own there before.
+			<-emptied
+			return true
 		}
 		if g.Pinned() && g.reopen() {
 			return false

@@ -77,6 +77,38 @@ func TestGateOrder(t *testing.T) {
 	})
 }
 
+// A writer whose context ends while the last reader is about to say that it has left waits for
+// that: said later, it would be said to the next writer.
+func TestGateLastReader(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var g gate
+		if err := g.RLock(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		entered := make(chan error, 1)
+		go func() { entered <- g.LockWithin(ctx) }()
+		synctest.Wait()
+		if n := g.inside.Add(-1); n != -gateClosed { // the first half of RUnlock
+			t.Fatalf("%d inside", n)
+		}
+		cancel()
+		synctest.Wait()
+		select {
+		case err := <-entered:
+			t.Fatalf("it waits no more: %v", err)
+		default:
+		}
+		g.mu.Lock() // the second half
+		close(g.emptied)
+		g.mu.Unlock()
+		if err := <-entered; err != nil {
+			t.Fatal(err)
+		}
+		g.Unlock()
+	})
+}
+
 // Many readers, some of which give up, and writers: nobody is beside a writer.
 func TestGateExcludes(t *testing.T) {
 	var g gate

@@ -92,9 +92,19 @@ func (m *Member) Follow(at uint64) (*Stream, error) {
 // Read notes how far the stream was read.
 func (f *Stream) Read(at uint64) { f.at.Store(at) }
 
+// longestRest bounds how long a stream rests. Streams that do not rest, as their readers do not
+// wait for that long, would put the others off for ever.
+const longestRest = time.Second
+
 // Answered notes that the stream told of all that there was, and returns until when it rests.
 func (f *Stream) Answered(now time.Time) (until time.Time) {
-	return now.Add(f.of.answers.ReserveN(now, 1).DelayFrom(now))
+	place := f.of.answers.ReserveN(now, 1)
+	rest := place.DelayFrom(now)
+	if rest > longestRest {
+		place.CancelAt(now)
+		rest = longestRest
+	}
+	return now.Add(rest)
 }
 
 // Close notes that the stream was closed.

@@ -44,3 +44,24 @@ func TestStreamsRest(t *testing.T) {
 		t.Errorf("%d answers in ten seconds", answers)
 	}
 }
+
+// A stream whose reader does not wait until it has rested does not put the others off for long.
+func TestStreamsRestBounded(t *testing.T) {
+	m := &Member{}
+	m.SetMaxStreams(2)
+	m.SetAnswers(10)
+	hasty, _ := m.Follow(0)
+	now := time.Now()
+	for range 60_000 {
+		now = now.Add(time.Millisecond)
+		hasty.Answered(now)
+	}
+	other, _ := m.Follow(0)
+	if rest := other.Answered(now).Sub(now); rest > longestRest {
+		t.Errorf("rests for %v", rest)
+	}
+	now = now.Add(2 * longestRest)
+	if rest := other.Answered(now).Sub(now); rest > 0 {
+		t.Errorf("rests for %v, though the hasty one is long over", rest)
+	}
+}

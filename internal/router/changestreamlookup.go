@@ -115,7 +115,7 @@ func (l *lookup) find(ctx context.Context, db, coll string, t *changestream.Toke
 		b.OpenDoc(name).Value("$eq", v).Close()
 	}
 	filter := b.Finish()
-	op := &command.Op{}
+	op := &command.Op{Dispatcher: l.r.Dispatcher}
 	err = l.r.byRoute(ctx, nil, db+"."+coll, func(rt *route) error {
 		found = nil
 		shards, err := rt.targets(op, filter, nil, nil)
