@@ -71,13 +71,29 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 	if err := t.files(ctx); err != nil {
 		return nil, err
 	}
-	if err := lock.Check(ctx); err != nil {
-		return nil, err
-	}
-	if err := r.putManifest(ctx, m); err != nil {
+	if err := r.publish(ctx, lock, m); err != nil {
 		return nil, err
 	}
 	return t.taken, u.end(ctx)
+}
+
+// removeWithin bounds the removal of a manifest whose lock was lost.
+const removeWithin = 30 * time.Second
+
+// publish stores the manifest. If the lock was lost meanwhile, files that it names may have been
+// removed: then there is no backup.
+func (r *Repository) publish(ctx context.Context, lock Lock, m *Manifest) error {
+	if err := lock.Check(ctx); err != nil {
+		return err
+	}
+	err := r.putManifest(ctx, m)
+	lost := lock.Check(ctx)
+	if lost == nil || m.name == "" {
+		return errors.Join(err, lost)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), removeWithin)
+	defer cancel()
+	return errors.Join(lost, r.store.Remove(ctx, m.name)) // also what has failed may be there
 }
 
 // describe takes over what the server says of a copy.

@@ -365,10 +365,11 @@ func TestLock(t *testing.T) {
 			t.Error("a lock that was lost is unlocked")
 		}
 		// One that dies leaves its lock.
-		dead := &lock{b: b, directory: "locks/of/it", exclusive: true}
-		if err := dead.renew(t.Context()); err != nil {
+		_, dead, err := take(true)
+		if err != nil {
 			t.Fatal(err)
 		}
+		dead.(*lock).end(nil)
 		time.Sleep(lockLife)
 		if _, _, err := take(false); err == nil {
 			t.Error("it is held no longer")
@@ -387,6 +388,40 @@ func TestLock(t *testing.T) {
 		}
 		if list, err := b.List(t.Context(), ""); len(list) > 0 || err != nil {
 			t.Errorf("%v is left: %v", list, err)
+		}
+	})
+}
+
+// TestLockStill holds a lock of a store whose connections stand still: once, and for good, when
+// what it protects has to end before somebody else may take it.
+func TestLockStill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var f fault
+		b, end := start(t, func(w http.ResponseWriter, r *http.Request) bool { return f != nil && f(w, r) })
+		defer end()
+		held, one, err := b.Lock(t.Context(), "of/it", false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f = first(1, still)
+		time.Sleep(time.Hour)
+		if held.Err() != nil {
+			t.Fatalf("it was lost by one request: %v", context.Cause(held))
+		}
+		f = still
+		began := time.Now()
+		<-held.Done()
+		if took := time.Since(began); took > lockLife {
+			t.Errorf("what it protects goes on for %v", took)
+		}
+		f = nil
+		if one.Check(t.Context()) == nil || one.Unlock() == nil {
+			t.Error("a lock that was lost is held")
+		}
+		f = still
+		began = time.Now()
+		if _, _, err := b.Lock(t.Context(), "of/it", false); err == nil || time.Since(began) > 2*lockLife {
+			t.Errorf("after %v: %v", time.Since(began), err)
 		}
 	})
 }

@@ -18,7 +18,11 @@ import (
 const (
 	// lockLife is how old a lock gets that is not renewed, by the clock of the store.
 	lockLife = 2 * time.Minute
-	// renewEvery is how often a lock is renewed.
+	// heldFor is how long its holder counts on a lock that is not renewed. What is left of its life
+	// is for what was sent and has not arrived.
+	heldFor = lockLife * 3 / 4
+	// renewEvery is how often a lock is renewed, and how long that may take: the next attempt has
+	// another connection.
 	renewEvery = 20 * time.Second
 )
 
@@ -30,6 +34,7 @@ type lock struct {
 	b         *Bucket
 	directory string // of the lock's objects
 	end       context.CancelCauseFunc
+	late      *time.Timer // ends what the lock protects, heldFor after it was renewed
 	renewing  sync.WaitGroup
 
 	mu struct {
@@ -49,11 +54,14 @@ const (
 // Lock implements backup.Store.
 func (b *Bucket) Lock(ctx context.Context, name string, alone bool) (context.Context, backup.Lock, error) {
 	l := &lock{b: b, directory: path.Join(backup.LocksDirectory, name), exclusive: alone}
-	if err := l.renew(ctx); err != nil {
-		return nil, nil, err
-	}
 	held, end := context.WithCancelCause(ctx)
 	l.end = end
+	l.late = time.AfterFunc(heldFor, func() { end(l.lost(errLate)) })
+	if err := l.renew(held); err != nil {
+		end(nil)
+		l.late.Stop()
+		return nil, nil, err
+	}
 	l.renewing.Go(func() {
 		tick := time.NewTicker(renewEvery)
 		defer tick.Stop()
@@ -80,20 +88,28 @@ func (l *lock) Check(ctx context.Context) error {
 	if l.mu.lost != nil {
 		return l.mu.lost
 	}
-	age := age(l.mu.renewed)
-	if age < renewEvery/2 {
+	old := age(l.mu.renewed)
+	if old < renewEvery/2 {
 		return nil
 	}
-	err := l.renewLocked(ctx)
+	if old > heldFor {
+		l.mu.lost = l.lost(errLate)
+		return l.mu.lost
+	}
+	within, cancel := context.WithTimeout(ctx, min(renewEvery, heldFor-old))
+	defer cancel()
+	err := l.renewLocked(within)
 	if err == nil || ctx.Err() != nil {
 		return context.Cause(ctx)
 	}
 	var lost *lostError
-	if errors.As(err, &lost) || age > lockLife/2 {
-		l.mu.lost = fmt.Errorf("the lock of %s was lost: %w", l.b, err)
+	if errors.As(err, &lost) || age(l.mu.renewed) >= heldFor {
+		l.mu.lost = l.lost(err)
 	}
 	return l.mu.lost
 }
+
+func (l *lock) lost(err error) error { return fmt.Errorf("the lock of %s was lost: %w", l.b, err) }
 
 // age is how long ago a time was, by whichever clock says longer: one stands still while the
 // machine sleeps, the other may be set back.
@@ -101,10 +117,12 @@ func age(t time.Time) time.Duration {
 	return max(time.Since(t), time.Now().Round(0).Sub(t.Round(0)))
 }
 
-// lostError says that somebody else holds the lock.
+// lostError says that somebody else holds the lock, or may.
 type lostError struct{ says string }
 
 func (e *lostError) Error() string { return e.says }
+
+var errLate = &lostError{"it was not renewed in time"}
 
 func (l *lock) renew(ctx context.Context) error {
 	l.mu.Lock()
@@ -144,11 +162,14 @@ func (l *lock) renewLocked(ctx context.Context) (err error) {
 		return &lostError{fmt.Sprintf("%s does not list what it has just stored", l.b)}
 	}
 	if l.mu.mine != "" {
-		if now.Sub(last) > lockLife/2 {
-			return &lostError{"it was not renewed in time"}
+		if now.Sub(last) > heldFor {
+			return errLate
 		}
-		l.remove(ctx, l.mu.mine) // whoever comes meanwhile sees one of the two, and goes
-		l.mu.mine, l.mu.renewed = next, began
+		old := l.mu.mine
+		if err := l.hold(next, began); err != nil {
+			return err
+		}
+		l.remove(ctx, old) // whoever comes meanwhile sees one of the two, and goes
 		return nil
 	}
 	for _, o := range all {
@@ -160,7 +181,16 @@ func (l *lock) renewLocked(ctx context.Context) (err error) {
 			return &lostError{fmt.Sprintf("%s is in use by another mayfly backup, or was less than %v ago by one that died", l.b, lockLife)}
 		}
 	}
-	l.mu.mine, l.mu.renewed = next, began
+	return l.hold(next, began)
+}
+
+// hold counts the lock's life from began on, unless what it protects was ended already.
+func (l *lock) hold(object string, began time.Time) error {
+	if !l.late.Stop() {
+		return errLate
+	}
+	l.mu.mine, l.mu.renewed = object, began
+	l.late.Reset(heldFor - age(began))
 	return nil
 }
 
@@ -177,6 +207,9 @@ func (l *lock) Unlock() error {
 	l.renewing.Wait()
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if !l.late.Stop() && l.mu.lost == nil {
+		l.mu.lost = l.lost(errLate)
+	}
 	l.remove(context.Background(), l.mu.mine)
 	return l.mu.lost
 }
