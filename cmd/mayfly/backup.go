@@ -74,6 +74,8 @@ func (o *backupOptions) repository(ctx context.Context, place string, create boo
 		if store, err = bucket.New(ctx, place); err != nil {
 			return nil, err
 		}
+	} else if scheme, _, ok := strings.Cut(place, "://"); ok { // of the rest, some may be a password
+		return nil, fmt.Errorf("a repository is in a directory or in a bucket, s3://BUCKET/PREFIX, and not in one of %s://", scheme)
 	}
 	return backup.Open(ctx, store, key, create)
 }

@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/config"
 )
@@ -88,7 +89,11 @@ func parse(f *flag.FlagSet, usage string, args []string) (code int, ok bool) {
 		fmt.Fprintf(os.Stderr, "\n%s", usage)
 		return config.ExitBadOptions, false
 	case f.NArg() > 0:
-		return misused(f, usage, fmt.Sprintf("unexpected argument %q", f.Arg(0))), false
+		arg := f.Arg(0)
+		if scheme, _, ok := strings.Cut(arg, "://"); ok { // the rest may have a password
+			arg = scheme + "://…"
+		}
+		return misused(f, usage, fmt.Sprintf("unexpected argument %q", arg)), false
 	}
 	return config.ExitClean, true
 }

@@ -62,7 +62,7 @@ func runCommand(args []string) int {
 	}
 	command, err := bson.ParseJSON(text)
 	if err != nil || command.IsEmpty() {
-		return misused(f, runCommandUsage, fmt.Sprintf("the last argument is to be a command as extended JSON, and not %q: %v", text, cmp.Or(err, errors.New("it is empty"))))
+		return misused(f, runCommandUsage, fmt.Sprintf("the last argument is to be a command: %v", cmp.Or(err, errors.New("extended JSON that is not empty")))) // it may be the URI, with a password
 	}
 	uri, err := client.ParseURI(o.uri, client.PrimaryPreferred)
 	if err != nil {

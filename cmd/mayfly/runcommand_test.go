@@ -24,11 +24,14 @@ func TestRunCommand(t *testing.T) {
 		{[]string{"--uri", uri, "hello"}, 2, "extended JSON"},
 		{[]string{"--uri", "http://127.0.0.1/", `{"hello": 1}`}, 2, "mongodb://"},
 		{nil, 2, "extended JSON"},
+		{[]string{"--uri=mongodb://user:secret@127.0.0.1/"}, 2, "extended JSON"},
+		{[]string{"mongodb://user:secret@127.0.0.1/"}, 2, "extended JSON"},
+		{[]string{"mongodb://user:secret@127.0.0.1/", `{"hello": 1}`}, 2, "mongodb://…"},
 		{[]string{"--help"}, 0, "Usage: mayfly run"},
 	} {
 		cmd := mayfly(t, append([]string{"run"}, c.args...)...)
 		out, _ := cmd.CombinedOutput() // the code below says it
-		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), c.out) {
+		if got := cmd.ProcessState.ExitCode(); got != c.code || !strings.Contains(string(out), c.out) || strings.Contains(string(out), "secret") {
 			t.Errorf("mayfly run %q: exit code %d, want %d and %q:\n%s", c.args, got, c.code, c.out, out)
 		}
 	}

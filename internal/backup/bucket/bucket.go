@@ -49,18 +49,18 @@ func Is(place string) bool { return strings.HasPrefix(place, scheme) }
 func New(ctx context.Context, place string, options ...func(*config.LoadOptions) error) (*Bucket, error) {
 	u, err := url.Parse(place)
 	if err != nil || u.Scheme+"://" != scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return nil, fmt.Errorf("%q is not as s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME; credentials are in the environment or in ~/.aws", place)
+		return nil, errors.New("a place in a bucket is as s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME; credentials are in the environment or in ~/.aws") // what was given may have some
 	}
 	b := &Bucket{bucket: u.Host, partBytes: partBytes}
 	if p := strings.Trim(u.Path, "/"); p != "" {
 		b.prefix = p + "/"
 	}
 	if b.prefix != "" && path.Clean(b.prefix)+"/" != b.prefix {
-		return nil, fmt.Errorf("%q: a prefix has no empty parts and no dots", place)
+		return nil, fmt.Errorf("the prefix %q: it has no empty parts and no dots", b.prefix)
 	}
 	asked, err := url.ParseQuery(u.RawQuery)
 	if err != nil {
-		return nil, fmt.Errorf("%q: %w", place, err)
+		return nil, fmt.Errorf("what a place in a bucket says behind ? is not encoded as in a URL: %w", err)
 	}
 	pathStyle, endpoint := false, ""
 	options = append([]func(*config.LoadOptions) error{
@@ -72,8 +72,8 @@ func New(ctx context.Context, place string, options ...func(*config.LoadOptions)
 		value := values[len(values)-1]
 		switch name {
 		case "endpoint":
-			if e, err := url.Parse(value); err != nil || e.Scheme != "https" && e.Scheme != "http" || e.Host == "" {
-				return nil, fmt.Errorf("%q is no endpoint: https://HOST", value)
+			if e, err := url.Parse(value); err != nil || e.Scheme != "https" && e.Scheme != "http" || e.Host == "" || e.User != nil {
+				return nil, errors.New("an endpoint is as https://HOST")
 			}
 			endpoint = value
 		case "pathStyle":
@@ -83,7 +83,7 @@ func New(ctx context.Context, place string, options ...func(*config.LoadOptions)
 		case "region":
 			options = append(options, config.WithRegion(value))
 		default:
-			return nil, fmt.Errorf("%q: %s is not known", place, name)
+			return nil, fmt.Errorf("%s is not known of a bucket: endpoint, pathStyle, region", name)
 		}
 	}
 	c, err := config.LoadDefaultConfig(ctx, options...)
