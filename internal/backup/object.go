@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
@@ -50,10 +51,11 @@ func (e *DamageError) Unwrap() error { return e.Err }
 var (
 	errContent = errors.New("its content is not what its name says")
 	errNoMagic = errors.New("it is no object of a backup")
+	errMissing = errors.New("it is missing")
 )
 
 // missing is the error of an object that is named and not there.
-func missing(name string) error { return &DamageError{name, errors.New("it is missing")} }
+func missing(name string) error { return &DamageError{name, errMissing} }
 
 // put stores what fill writes as an object, under the name that name makes of its sum. It
 // returns the name, and how many bytes the repository has grown by: 0 if the object was there.
@@ -235,6 +237,12 @@ func (r *Repository) stored(ctx context.Context) (map[string]int64, error) {
 	return all, nil
 }
 
+// IsObject reports whether a name is that of an object.
+func IsObject(name string) bool {
+	directory, _, _ := strings.Cut(name, "/")
+	return slices.Contains([]string{filesDirectory, backupsDirectory, logDirectory}, directory) && isSum(name[max(0, len(name)-sumBytes):])
+}
+
 func isSum(s string) bool {
 	_, err := hex.DecodeString(s)
 	return err == nil && len(s) == sumBytes
@@ -244,7 +252,7 @@ func isSum(s string) bool {
 func (r *Repository) setAside(ctx context.Context, name string) error {
 	err := r.store.Move(ctx, name, path.Join(damagedDirectory, strings.ReplaceAll(name, "/", "_")))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was missing
+		return nil // another one did
 	}
 	return err
 }

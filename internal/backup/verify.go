@@ -50,6 +50,9 @@ func (r *Repository) verify(ctx context.Context, progress Progress) (*Verified, 
 		}
 		if errors.As(err, &damage) {
 			v.Problems = append(v.Problems, damage.Error())
+			if errors.Is(err, errMissing) { // it is listed: the store may have it, and tell of it later
+				continue
+			}
 			if err := r.setAside(ctx, o.Name); err != nil {
 				return nil, err
 			}

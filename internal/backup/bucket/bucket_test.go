@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/credentials"
+	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/johannesboyne/gofakes3"
 	"github.com/johannesboyne/gofakes3/backend/s3mem"
 
@@ -169,7 +171,7 @@ func answer(status int, code string) fault {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.WriteHeader(status)
-		if r.Method != http.MethodHead {
+		if r.Method != http.MethodHead && code != "" {
 			fmt.Fprintf(w, `<?xml version="1.0"?><Error><Code>%s</Code><Message>as it is said</Message></Error>`, code)
 		}
 		return true
@@ -213,6 +215,7 @@ func TestFaults(t *testing.T) {
 		{"denied", answer(403, "AccessDenied"), "the credentials do not allow it"},
 		{"no bucket", answer(404, "NoSuchBucket"), "the bucket does not exist"},
 		{"no page", answer(502, ""), "502"},
+		{"nothing", answer(404, ""), "404"},
 	} {
 		for _, method := range []string{http.MethodPut, http.MethodGet} {
 			t.Run(method+" "+c.name, func(t *testing.T) {
@@ -426,19 +429,55 @@ func TestLockStill(t *testing.T) {
 	})
 }
 
+// TestEndUploads holds that old uploads of the repository are ended, and no others of the bucket.
+func TestEndUploads(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, end := start(t, nil)
+		defer end()
+		b.prefix = ""
+		sum := strings.Repeat("5a", 32)
+		begin := func(name string) {
+			if _, err := b.s3.CreateMultipartUpload(t.Context(), &s3.CreateMultipartUploadInput{Bucket: &b.bucket, Key: &name}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"files/" + sum, "files/film.mp4", "log/0/1-" + sum, "other/" + sum} {
+			begin(name)
+		}
+		time.Sleep(staleUpload + time.Minute)
+		begin("files/" + sum)
+		b.endUploads(t.Context())
+		all, err := b.s3.ListMultipartUploads(t.Context(), &s3.ListMultipartUploadsInput{Bucket: &b.bucket})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var left []string
+		for _, u := range all.Uploads {
+			left = append(left, *u.Key)
+		}
+		slices.Sort(left)
+		if want := []string{"files/" + sum, "files/film.mp4", "other/" + sum}; !slices.Equal(left, want) {
+			t.Errorf("%q are left, want %q", left, want)
+		}
+	})
+}
+
 // TestPlaces has places that are none.
 func TestPlaces(t *testing.T) {
 	for place, says := range map[string]string{
-		"s3://":                         "is not as s3://",
-		"s3:///prefix":                  "is not as s3://",
-		"s3://id:secret@bucket":         "is not as s3://",
-		"s3://bucket/a/../b":            "a prefix has no",
-		"s3://bucket/a//b":              "a prefix has no",
-		"s3://bucket?endpoint=store":    "is no endpoint",
-		"s3://bucket?pathStyle=perhaps": "true or false",
-		"s3://bucket?secret=x":          "is not known",
+		"s3://":                                    "is as s3://",
+		"s3:///prefix":                             "is as s3://",
+		"s3://id:secret@bucket":                    "is as s3://",
+		"s3://id:secret@bucket%":                   "is as s3://",
+		"s3://bucket/a/../b":                       "it has no",
+		"s3://bucket/a//b":                         "it has no",
+		"s3://bucket?endpoint=store":               "an endpoint is",
+		"s3://bucket?endpoint=https://i:secret@st": "an endpoint is",
+		"s3://bucket?pathStyle=perhaps":            "true or false",
+		"s3://bucket?key=secret":                   "key is not known",
+		"s3://bucket?key=secret%":                  "not encoded",
 	} {
-		if _, err := New(t.Context(), place); err == nil || !strings.Contains(err.Error(), says) {
+		if _, err := New(t.Context(), place); err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: %v", place, err)
 		}
 	}

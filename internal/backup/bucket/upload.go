@@ -8,12 +8,15 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflydb/mayfly/internal/backup"
 )
 
 const (
@@ -129,8 +132,8 @@ func (b *Bucket) putParts(ctx context.Context, name string, temp *os.File, size 
 	return err
 }
 
-// endUploads ends uploads that writers that died have left: they cost money. The next one tries
-// what fails.
+// endUploads ends uploads that writers that died have left: they cost money. Others in the bucket
+// are left alone. The next one tries what fails.
 func (b *Bucket) endUploads(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, endPatience)
 	defer cancel()
@@ -141,7 +144,8 @@ func (b *Bucket) endUploads(ctx context.Context) {
 			return
 		}
 		for _, u := range page.Uploads {
-			if time.Since(aws.ToTime(u.Initiated)) > staleUpload {
+			name := strings.TrimPrefix(aws.ToString(u.Key), b.prefix)
+			if backup.IsObject(name) && time.Since(aws.ToTime(u.Initiated)) > staleUpload {
 				_, _ = b.s3.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &b.bucket, Key: u.Key, UploadId: u.UploadId})
 			}
 		}

@@ -102,7 +102,7 @@ func (b *Bucket) told(do, name string, err error) error {
 	var api smithy.APIError
 	if errors.As(err, &api) {
 		code := api.ErrorCode()
-		if code == "NoSuchKey" || code == "NotFound" {
+		if code == "NoSuchKey" { // other answers of 404 may be a gateway's
 			return fmt.Errorf("%s has no%s: %w", b, name, fs.ErrNotExist)
 		}
 		if says, ok := meant[code]; ok {
