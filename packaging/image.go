@@ -21,25 +21,26 @@ import (
 // imageUser is who the server runs as in a container: nobody in particular.
 const imageUser = 65532
 
-// image makes an OCI image of one binary, for each architecture, in one archive, which
-// docker load, podman load and skopeo copy oci-archive: read.
+// image makes an OCI image of one binary, for each architecture, in one archive, which podman load,
+// skopeo copy oci-archive:, and ctr and docker on containerd's store read. The name is that of an
+// index of the architectures: of several images with one name, containerd keeps the last.
 func (r *release) image() (err error) {
 	dir, err := os.MkdirTemp("", "mayfly-image-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	all := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 	for _, arch := range r.arches {
 		image, err := r.imageOf(arch)
 		if err != nil {
 			return err
 		}
-		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{
-			Platform:    &v1.Platform{OS: "linux", Architecture: arch},
-			Annotations: map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "docker.io/mayflydb/mayfly:" + r.version},
-		}})
+		all = mutate.AppendManifests(all, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &v1.Platform{OS: "linux", Architecture: arch}}})
 	}
+	index := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: all, Descriptor: v1.Descriptor{
+		Annotations: map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "docker.io/mayflydb/mayfly:" + r.version},
+	}})
 	if _, err := layout.Write(dir, index); err != nil {
 		return err
 	}

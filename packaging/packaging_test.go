@@ -221,12 +221,25 @@ func imageFor(t *testing.T, arch string) v1.Image {
 	defer f.Close()
 	dir := t.TempDir()
 	unpack(t, f, dir)
-	index, err := layout.ImageIndexFromPath(dir)
+	top, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
-	m, err := index.IndexManifest()
+	if err := validate.Index(top); err != nil {
+		t.Fatal(err)
+	}
+	m, err := top.IndexManifest()
 	if err != nil {
+		t.Fatal(err)
+	}
+	if len(m.Manifests) != 1 || !strings.HasPrefix(m.Manifests[0].Annotations["io.containerd.image.name"], "docker.io/mayflydb/mayfly:") {
+		t.Fatalf("the archive has %+v, want one image with a name", m.Manifests)
+	}
+	index, err := top.ImageIndex(m.Manifests[0].Digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if m, err = index.IndexManifest(); err != nil {
 		t.Fatal(err)
 	}
 	for _, d := range m.Manifests {
