@@ -47,6 +47,9 @@ func (c *Config) validateHorizons() error {
 			return invalidConfig("Saw a replica set with inconsistent horizons: member %s has %d of them, and %s %d", m.Host, len(m.Horizons), c.Members[0].Host, len(c.Members[0].Horizons))
 		}
 		names := map[string]bool{}
+		if host, _, err := net.SplitHostPort(m.Host); err == nil {
+			names["host "+host] = true // else who asks for it in TLS is shown the horizon
+		}
 		for _, h := range m.Horizons {
 			host, port, err := net.SplitHostPort(h.Host)
 			switch {
@@ -60,8 +63,10 @@ func (c *Config) validateHorizons() error {
 				return invalidConfig("Saw a replica set with inconsistent horizons: member %s has no %s", c.Members[0].Host, h.Name)
 			case hosts[h.Host]:
 				return invalidConfig("Found two member configurations with same host or horizon: %s", h.Host)
-			case names["name "+h.Name] || names["host "+host]:
-				return invalidConfig("Member %s has horizon %s or its host twice", m.Host, h.Name)
+			case names["name "+h.Name]:
+				return invalidConfig("Member %s has horizon %s twice", m.Host, h.Name)
+			case names["host "+host]:
+				return invalidConfig("Duplicate horizon member found %q of member %s", host, m.Host)
 			}
 			hosts[h.Host], names["name "+h.Name], names["host "+host] = true, true, true
 		}

@@ -30,6 +30,7 @@ func TestHorizons(t *testing.T) {
 		"the same address":  with([]Horizon{{"public", "a:2"}}, []Horizon{{"public", "a:2"}}),
 		"a member's host":   with([]Horizon{{"public", "h1:1"}}, []Horizon{{"public", "b:2"}}),
 		"one host twice":    with([]Horizon{{"public", "a:2"}, {"site", "a:3"}}, []Horizon{{"public", "b:2"}, {"site", "c:3"}}),
+		"its own host":      with([]Horizon{{"public", "h0:9"}}),
 		"a name twice":      with([]Horizon{{"public", "a:2"}, {"public", "x:3"}}, []Horizon{{"public", "b:2"}, {"public", "c:3"}}),
 		"no port":           with([]Horizon{{"public", "a"}}),
 		"no name":           with([]Horizon{{"", "a:2"}}),
