@@ -82,9 +82,10 @@ func (r *request) own(ctx context.Context) error {
 	return r.s.remove(ctx, receiving, bson.String(r.ns.String()))
 }
 
-// tellLog writes a line of the log about the move of the request.
+// tellLog writes a line of the log about the move of the request: without its bounds, which are
+// clients' values.
 func (r *request) tellLog(ctx context.Context, what string, attrs ...any) {
-	r.s.log.InfoContext(ctx, what, append([]any{"id", logMoved, "namespace", r.ns.String(), "operation", r.fence.Number, "min", r.body.Lookup("min").String()}, attrs...)...)
+	r.s.log.InfoContext(ctx, what, append([]any{"id", logMoved, "namespace", r.ns.String(), "operation", r.fence.Number}, attrs...)...)
 }
 
 // logMoved is the id of the lines about the steps of a move.
