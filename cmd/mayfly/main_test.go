@@ -167,6 +167,9 @@ func TestCommandLine(t *testing.T) {
 	fails(t, config.ExitBadOptions, `--setParameter: Bad value for parameter "ttlMonitorSleepSecs"`, "serve", "--setParameter", "ttlMonitorSleepSecs=0")
 	fails(t, config.ExitBadOptions, "log file", "serve", "--logpath", filepath.Join(t.TempDir(), "no", "such", "dir"))
 	missing := filepath.Join(t.TempDir(), "no", "such")
+	audited := []string{"serve", "--dbpath", t.TempDir(), "--port", "0", "--nounixsocket", "--auditDestination", "file", "--auditPath"}
+	fails(t, config.ExitUncaught, "auditLog.destination", append(audited, filepath.Join(missing, "audit.json"))...) // the service is started again
+	fails(t, config.ExitBadOptions, "auditLog.filter", append(audited, filepath.Join(t.TempDir(), "audit.json"), "--auditFilter", `{"a": {"$nope": 1}}`)...)
 	fails(t, config.ExitUncaught, "Data directory "+missing+" not found", "serve", "--dbpath", missing, "--port", "0", "--nounixsocket")
 }
 

@@ -1,6 +1,8 @@
 package server
 
 import (
+	"fmt"
+
 	"github.com/mayflydb/mayfly/internal/audit"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -8,7 +10,7 @@ import (
 )
 
 // openAudit opens the audit log, if one is asked for, and tells that the server starts.
-// Errors: config.Errors for the filter.
+// Errors: config.Errors for the filter; the others may be gone at the next start.
 func (s *Server) openAudit() error {
 	o := s.Options.Audit
 	if o.Destination == "" {
@@ -25,7 +27,7 @@ func (s *Server) openAudit() error {
 		out, err = openOutput(config.Log{Path: o.Path, Append: true, Rotate: s.Options.Log.Rotate})
 	}
 	if err != nil {
-		return config.Errors{{Place: "auditLog.destination", Message: err.Error()}}
+		return fmt.Errorf("auditLog.destination: %w", err)
 	}
 	log, err := audit.New(audit.Options{Output: out, BSON: o.Format == "BSON", Filter: o.Filter, Log: s.log.Logger("ACCESS")})
 	if err != nil {
@@ -34,7 +36,7 @@ func (s *Server) openAudit() error {
 	}
 	if err := log.Tell(nil, "startup", new(bson.Builder).Doc("options", parsedOptions(s.Options)).Finish(), 0); err != nil {
 		_ = log.Close()
-		return config.Errors{{Place: "auditLog.destination", Message: err.Error()}}
+		return fmt.Errorf("auditLog.destination: %w", err)
 	}
 	s.audit.Store(log)
 	return nil

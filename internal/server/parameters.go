@@ -4,6 +4,7 @@ import (
 	"log/slog"
 	"sync"
 
+	"github.com/mayflydb/mayfly/internal/audit"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/expire"
@@ -22,6 +23,7 @@ var scratch = sync.OnceValue(func() *command.Params {
 	expire.NewParams(d.Params, func() {}, func() {})
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
 	registerMember(d.Params, nil)
+	new(audit.Log).Register(d.Params)
 	return d.Params
 })
 
@@ -33,6 +35,7 @@ var scratchRouter = sync.OnceValue(func() *command.Params {
 	d := command.NewDispatcher(log)
 	router.New(router.Options{Dispatcher: d, Log: log}) // of no cluster: it connects to nobody
 	(&Log{Verbosity: newVerbosity()}).registerParams(d.Params)
+	new(audit.Log).Register(d.Params)
 	return d.Params
 })
 
