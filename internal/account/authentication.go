@@ -94,9 +94,7 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", op.Client.Remote, "isSpeculative", c.Speculative,
 		"isClusterMember", name == auth.MemberName, "mechanism", c.Mechanism, "user", shownName(c.Name), "db", c.DB,
 		"error", result.String()+": "+e.Message, "result", int(result))
-	if failed := op.Audit("authenticate", loginOf(name, c.Mechanism), result); failed != nil {
-		return failed
-	}
+	untold := op.Audit("authenticate", loginOf(name, c.Mechanism), result)
 	if c.User == nil && !c.Speculative {
 		if err := s.failures.Wait(ctx, op.Client.Remote, name); err != nil {
 			return err
@@ -104,6 +102,9 @@ func (s *Store) notAuthenticated(ctx context.Context, op *command.Op, c *command
 	}
 	if c.User != nil || !c.Speculative {
 		s.failures.Failed(op.Client.Remote, name)
+	}
+	if untold != nil {
+		return untold // only now: a log that cannot be written lets nobody guess faster
 	}
 	return err
 }

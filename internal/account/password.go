@@ -2,9 +2,11 @@ package account
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/auth"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -18,21 +20,38 @@ func (p *passwords) knows(u *auth.User, password string) bool {
 }
 
 // CheckPassword returns the user whose password it is, for those who send it in one piece, as
-// HTTP has it. It delays after failed logins as saslStart does. remote and local are the ends of
-// the connection. Errors: 18.
-func (s *Store) CheckPassword(ctx context.Context, remote, local string, name auth.UserName, password string) (*auth.Principal, error) {
+// HTTP has it. It delays after failed logins as saslStart does, and tells auditors. remote and
+// local are the ends of the connection. Errors: 18, 14031, those of the source of users.
+func (s *Store) CheckPassword(ctx context.Context, audit command.Auditor, remote, local string, name auth.UserName, password string) (*auth.Principal, error) {
 	if err := s.failures.Wait(ctx, remote, name); err != nil {
 		return nil, err
 	}
+	const mechanism = "PLAIN"
+	client := &command.Client{Remote: remote, Local: local}
+	tell := func(result mongoerr.Code) error {
+		if audit == nil {
+			return nil
+		}
+		return audit.Tell(client, "authenticate", loginOf(name, mechanism), result)
+	}
 	p, err := s.checkPassword(ctx, remote, local, name, password)
 	if err == nil {
+		client.SetPrincipal(p)
+		if err := tell(0); err != nil {
+			return nil, err
+		}
 		s.failures.Succeeded(remote, name)
 		return p, nil
 	}
-	s.failures.Failed(remote, name)
+	if errors.Is(err, auth.ErrFailed) { // and not where, say, the config servers are away
+		s.failures.Failed(remote, name)
+	}
 	result := mongoerr.From(err)
 	s.log.InfoContext(ctx, "Failed to authenticate", "c", "ACCESS", "id", logNotAuthenticated, "client", remote, "isClusterMember", false,
-		"mechanism", "PLAIN", "user", shownName(name.User), "db", name.DB, "error", result.Code.String()+": "+result.Message, "result", int(result.Code))
+		"mechanism", mechanism, "user", shownName(name.User), "db", name.DB, "error", result.Code.String()+": "+result.Message, "result", int(result.Code))
+	if untold := tell(result.Code); untold != nil {
+		return nil, untold
+	}
 	return nil, err
 }
 

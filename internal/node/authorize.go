@@ -21,7 +21,7 @@ func (n *Node) EnableAccessControl() {
 // CheckPassword is account.Store.CheckPassword, on data that stay open meanwhile.
 func (n *Node) CheckPassword(ctx context.Context, remote, local string, name auth.UserName, password string) (p *auth.Principal, err error) {
 	err = n.inside(ctx, func(ctx context.Context) error {
-		p, err = n.accounts.CheckPassword(ctx, remote, local, name, password)
+		p, err = n.accounts.CheckPassword(ctx, n.Dispatcher.Audit, remote, local, name, password)
 		return err
 	})
 	return p, err

@@ -47,7 +47,7 @@ func (r *Router) userCommands() []*command.Command {
 
 // CheckPassword is account.Store.CheckPassword.
 func (r *Router) CheckPassword(ctx context.Context, remote, local string, name auth.UserName, password string) (*auth.Principal, error) {
-	return r.accounts.CheckPassword(ctx, remote, local, name, password)
+	return r.accounts.CheckPassword(ctx, r.Dispatcher.Audit, remote, local, name, password)
 }
 
 // configUsers is the account.Source of a router.
