@@ -20,6 +20,34 @@ type event struct {
 	at     time.Time
 }
 
+func newEvent(atype string, param bson.Doc, result mongoerr.Code) *event {
+	return &event{atype: atype, param: param, result: result, at: time.Now()}
+}
+
+// kind is what the event has in common with those to whose counts its own may be added.
+func (e *event) kind() string {
+	var b bson.Builder
+	for name, v := range e.param.All() {
+		if v.Type != bson.TypeInt64 {
+			b.Value(name, v)
+		}
+	}
+	return e.atype + "\x00" + string(b.Finish())
+}
+
+// add adds the counts of an event of the same kind.
+func (e *event) add(other bson.Doc) {
+	var b bson.Builder
+	for name, v := range e.param.All() {
+		if v.Type == bson.TypeInt64 {
+			b.Int64(name, v.Int64()+other.Lookup(name).Int64())
+		} else {
+			b.Value(name, v)
+		}
+	}
+	e.param = b.Finish()
+}
+
 // document is the event as filters see it, and as it is written in BSON. c is who did it, nil
 // for the server itself.
 func (e *event) document(c *command.Client) bson.Doc {

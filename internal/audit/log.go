@@ -40,13 +40,25 @@ type Log struct {
 
 	mu struct {
 		sync.Mutex
+		failed error     // why the last write failed; nil while all is well
+		since  time.Time // since when
 		// unwritten are events of what has happened and could not be written, the oldest
-		// first. They are of commands that ran when the log failed: no more begin while
-		// there is one.
+		// first: of commands that ran when the log failed, and of those that are never
+		// refused. bytes is their size.
 		unwritten [][]byte
-		failed    error // why; nil while all is well
+		bytes     int
+		// sums are events of the server itself, those of one kind added together: it goes on
+		// while the log fails.
+		sums map[string]*event
+		lost int64 // events for which there was no room here
 	}
 }
+
+// Bounds of what is kept while the log cannot be written.
+const (
+	maxUnwritten = 16 << 20 // bytes
+	maxSums      = 10_000
+)
 
 // New makes a Log. Errors: those of the filter.
 func New(o Options) (*Log, error) {
@@ -69,34 +81,41 @@ func (l *Log) Register(p *command.Params) {
 
 // The ids of the server's lines about the audit log.
 const (
-	logFailed    = 9000601
-	logRecovered = 9000602
+	logFailed    = 9000611
+	logRecovered = 9000612
 )
 
-// Tell writes an event that nobody waits for: a login, what expired. Error: 14031, and then
-// the event is not kept: what it tells of must not happen, or be told again. (command.Auditor)
+// Tell writes an event that nobody waits for: a login. Error: 14031, and then the event is not
+// kept: what it tells of must not happen, or be told again. (command.Auditor)
 func (l *Log) Tell(c *command.Client, atype string, param bson.Doc, result mongoerr.Code) error {
-	event, matches := l.event(c, atype, param, result)
+	e := newEvent(atype, param, result)
+	doc, matches := l.matches(c, e)
 	if !matches {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.flushLocked(); err != nil {
-		return err
-	}
-	return l.writeLocked(event)
+	return l.writeLocked(l.text(doc))
 }
+
+// remedies are run on a full disk, too: they are what helps.
+var remedies = map[string]bool{"shutdown": true, "logRotate": true}
 
 // Ready returns error 14031 where op is to be audited, and the log cannot be written.
 // (command.Auditor)
 func (l *Log) Ready(op *command.Op) error {
-	if events[op.Command.Name] == nil && !logins[op.Command.Name] {
+	if name := op.Command.Name; events[name] == nil && !logins[name] || remedies[name] {
 		return nil
 	}
+	return l.Writable()
+}
+
+// Writable returns error 14031 where the last write failed, and another one fails now.
+// (command.Auditor)
+func (l *Log) Writable() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.flushLocked()
+	return l.recoverLocked()
 }
 
 // Checked writes whether op's client may run it: by default only where it may not. Error:
@@ -109,6 +128,10 @@ func (l *Log) Checked(op *command.Op, err error) error {
 		return nil
 	}
 	param := new(bson.Builder).String("command", op.Command.Name).String("ns", op.NS).Doc("args", op.ShownCommand()).Finish()
+	if err == nil && remedies[op.Command.Name] {
+		l.keep(op.Client, "authCheck", param, 0)
+		return nil
+	}
 	return l.Tell(op.Client, "authCheck", param, codeOf(err))
 }
 
@@ -129,19 +152,41 @@ func (l *Log) Done(op *command.Op, err error) {
 func (l *Log) Keep(c *command.Client, atype string, param bson.Doc) { l.keep(c, atype, param, 0) }
 
 func (l *Log) keep(c *command.Client, atype string, param bson.Doc, result mongoerr.Code) {
-	event, matches := l.event(c, atype, param, result)
+	e := newEvent(atype, param, result)
+	doc, matches := l.matches(c, e)
 	if !matches {
 		return
 	}
+	text := l.text(doc)
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	err := l.flushLocked()
-	if err == nil {
-		err = l.writeLocked(event)
+	switch {
+	case l.writeLocked(text) == nil:
+	case c == nil:
+		l.addLocked(e)
+	case l.mu.bytes+len(text) > maxUnwritten:
+		l.mu.lost++
+	default:
+		l.mu.unwritten = append(l.mu.unwritten, text)
+		l.mu.bytes += len(text)
 	}
-	if err != nil {
-		l.mu.unwritten = append(l.mu.unwritten, event)
+}
+
+// addLocked keeps an event of the server itself: its counts are added to those of the one that
+// is like it otherwise.
+func (l *Log) addLocked(e *event) {
+	key := e.kind()
+	was := l.mu.sums[key]
+	switch {
+	case was != nil:
+		e.add(was.param)
+	case len(l.mu.sums) == maxSums:
+		l.mu.lost++
+		return
+	case l.mu.sums == nil:
+		l.mu.sums = make(map[string]*event)
 	}
+	l.mu.sums[key] = e
 }
 
 // codeOf is the result of an event.
@@ -152,47 +197,76 @@ func codeOf(err error) mongoerr.Code {
 	return mongoerr.From(err).Code
 }
 
-// event makes an event, and reports whether the filter wants it. A filter that cannot be
-// evaluated wants it.
-func (l *Log) event(c *command.Client, atype string, param bson.Doc, result mongoerr.Code) (text []byte, matches bool) {
-	e := event{atype: atype, param: param, result: result, at: time.Now()}
+// matches makes the document of an event, and reports whether the filter wants it. A filter that
+// cannot be evaluated wants it.
+func (l *Log) matches(c *command.Client, e *event) (bson.Doc, bool) {
 	doc := e.document(c)
 	if l.filter != nil {
 		if ok, err := l.filter.Match(doc); err == nil && !ok {
 			return nil, false
 		}
 	}
-	if l.bson {
-		return doc, true
-	}
-	return append(shown(doc).AppendJSON(nil, bson.RelaxedJSON), '\n'), true
+	return doc, true
 }
 
-// flushLocked writes what was kept.
-func (l *Log) flushLocked() error {
+// text is an event as it is written.
+func (l *Log) text(doc bson.Doc) []byte {
+	if l.bson {
+		return doc
+	}
+	return append(shown(doc).AppendJSON(nil, bson.RelaxedJSON), '\n')
+}
+
+// recoverLocked writes, where the last write failed, what was kept, and then that there was a
+// gap, whatever the filter: so that the log is known to be written again before what it would
+// tell of begins. Error: 14031.
+func (l *Log) recoverLocked() error {
+	if l.mu.failed == nil {
+		return nil
+	}
+	if err := l.writeKeptLocked(); err != nil {
+		l.mu.failed = err
+		return l.refusalLocked()
+	}
+	l.log.Info("The audit log is written again", "id", logRecovered, "since", l.mu.since, "lost", l.mu.lost)
+	l.mu.failed, l.mu.unwritten, l.mu.sums, l.mu.lost = nil, nil, nil, 0
+	return nil
+}
+
+func (l *Log) writeKeptLocked() error {
 	for len(l.mu.unwritten) > 0 {
-		if err := l.writeLocked(l.mu.unwritten[0]); err != nil {
+		if err := l.out.Write(l.mu.unwritten[0]); err != nil {
 			return err
 		}
+		l.mu.bytes -= len(l.mu.unwritten[0])
 		l.mu.unwritten = l.mu.unwritten[1:]
 	}
-	return nil
+	for kind, e := range l.mu.sums {
+		if err := l.out.Write(l.text(e.document(nil))); err != nil {
+			return err
+		}
+		delete(l.mu.sums, kind)
+	}
+	gap := new(bson.Builder).Date("since", l.mu.since.UnixMilli()).Int64("lost", l.mu.lost).Finish()
+	return l.out.Write(l.text(newEvent("auditGap", gap, 0).document(nil)))
 }
 
-// writeLocked writes an event. Error: 14031.
+// writeLocked writes an event, after what was kept. Error: 14031.
 func (l *Log) writeLocked(event []byte) error {
-	was := l.mu.failed
-	l.mu.failed = l.out.Write(event)
-	switch now := l.mu.failed; {
-	case now != nil && was == nil:
-		l.log.Error("The audit log cannot be written. What is to be audited is refused", "id", logFailed, "error", now)
-	case now == nil && was != nil:
-		l.log.Info("The audit log is written again", "id", logRecovered)
+	if err := l.recoverLocked(); err != nil {
+		return err
 	}
-	if l.mu.failed != nil {
-		return mongoerr.New(mongoerr.OutOfDiskSpace, "The audit log cannot be written: %v", l.mu.failed)
+	err := l.out.Write(event)
+	if err == nil {
+		return nil
 	}
-	return nil
+	l.mu.failed, l.mu.since = err, time.Now()
+	l.log.Error("The audit log cannot be written. What is to be audited is refused", "id", logFailed, "error", err)
+	return l.refusalLocked()
+}
+
+func (l *Log) refusalLocked() error {
+	return mongoerr.New(mongoerr.OutOfDiskSpace, "The audit log cannot be written: %v", l.mu.failed)
 }
 
 // Rotate starts a new file.
@@ -206,7 +280,10 @@ func (l *Log) Rotate() error {
 func (l *Log) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.flushLocked() != nil {
+	if l.recoverLocked() != nil {
+		for _, e := range l.mu.sums {
+			l.mu.unwritten = append(l.mu.unwritten, l.text(e.document(nil)))
+		}
 		for _, e := range l.mu.unwritten {
 			l.log.Error("An audit event was not written", "id", logFailed, "event", string(e))
 		}

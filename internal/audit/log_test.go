@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -72,8 +73,84 @@ func TestFullDisk(t *testing.T) {
 	if code := run(`{"create": "e"}`); code != 0 {
 		t.Errorf("with room again: code %d", code)
 	}
-	if len(out.lines) != 3 || !strings.Contains(out.lines[1], "dropCollection") || !strings.Contains(out.lines[2], `"createCollection"`) {
+	if len(out.lines) != 4 || !strings.Contains(out.lines[1], "dropCollection") || !strings.Contains(out.lines[2], "auditGap") || !strings.Contains(out.lines[3], `"createCollection"`) {
 		t.Errorf("%q", out.lines)
+	}
+}
+
+// After a login alone found the disk full nothing begins that is to be audited; the remedies do.
+func TestRefusedAfterLogin(t *testing.T) {
+	out := &disk{full: true}
+	l, err := New(Options{Output: out, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &command.Client{Remote: "10.0.0.1:1", Local: "10.0.0.2:2"}
+	if err := l.Tell(c, "authenticate", nil, 0); !mongoerr.Is(err, mongoerr.OutOfDiskSpace) {
+		t.Fatal(err)
+	}
+	for name, refused := range map[string]bool{"createUser": true, "dropDatabase": true, "saslStart": true, "find": false, "shutdown": false, "logRotate": false} {
+		op := &command.Op{Client: c, Command: &command.Command{Name: name}}
+		if err := l.Ready(op); (err != nil) != refused {
+			t.Errorf("%s: %v", name, err)
+		}
+		p := command.NewDispatcher(slog.New(slog.DiscardHandler)).Params
+		l.Register(p)
+		if err := p.SetAtStartup("auditAuthorizationSuccess", "true"); err != nil {
+			t.Fatal(err)
+		}
+		if err := l.Checked(op, nil); (err != nil) != !remedies[name] {
+			t.Errorf("%s is allowed: %v", name, err)
+		}
+	}
+	if l.Writable() == nil {
+		t.Error("the log is writable")
+	}
+	out.full = false
+	if err := l.Writable(); err != nil || !strings.Contains(out.lines[len(out.lines)-1], "auditGap") {
+		t.Errorf("%v, %q", err, out.lines)
+	}
+}
+
+// What is kept while the disk is full is bounded: what rules remove is added up by rule, and
+// what is beyond the bounds is counted.
+func TestKeptIsBounded(t *testing.T) {
+	out := &disk{full: true}
+	l, err := New(Options{Output: out, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	expire := func(rule string) {
+		l.Keep(nil, "expire", new(bson.Builder).String("rule", rule).Int64("documents", 7).Finish())
+	}
+	for range 1000 {
+		expire("a")
+	}
+	expire("b")
+	l.Keep(nil, "shutdown", nil)
+	c, large := &command.Client{Remote: "10.0.0.1:1"}, new(bson.Builder).String("ns", strings.Repeat("x", 1<<20)).Finish()
+	for range 20 {
+		l.Keep(c, "createCollection", large)
+	}
+	if len(l.mu.unwritten) != 15 || l.mu.bytes > maxUnwritten || len(l.mu.sums) != 3 {
+		t.Errorf("%d events of %d bytes, and %d sums are kept", len(l.mu.unwritten), l.mu.bytes, len(l.mu.sums))
+	}
+	for i := range maxSums {
+		expire(strconv.Itoa(i))
+	}
+	if len(l.mu.sums) != maxSums {
+		t.Errorf("%d sums", len(l.mu.sums))
+	}
+	out.full = false
+	expire("c")
+	text := strings.Join(out.lines, "")
+	for _, want := range []string{`"rule":"a","documents":7000}`, `"rule":"b","documents":7}`, `"rule":"c","documents":7}`, `"lost":8}`} {
+		if strings.Count(text, want) != 1 {
+			t.Errorf("%d of %s", strings.Count(text, want), want)
+		}
+	}
+	if l.mu.failed != nil || l.mu.unwritten != nil || l.mu.bytes != 0 || l.mu.sums != nil || l.mu.lost != 0 {
+		t.Errorf("something is kept: %+v", l.mu.lost)
 	}
 }
 

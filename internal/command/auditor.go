@@ -9,6 +9,8 @@ import (
 type Auditor interface {
 	// Ready returns an error where op is to be audited, and cannot be.
 	Ready(op *Op) error
+	// Writable returns an error where nothing can be told. (That of Ready.)
+	Writable() error
 	// Checked tells whether op's client may run it: err, or nil. It returns an error where
 	// that cannot be told.
 	Checked(op *Op, err error) error
@@ -17,7 +19,8 @@ type Auditor interface {
 	// Tell tells of what a client, nil for the server, is about to do. Where it returns an
 	// error that must not be done.
 	Tell(c *Client, atype string, param bson.Doc, result mongoerr.Code) error
-	// Keep tells of what has been done.
+	// Keep tells of what has been done. For the server itself, c is nil, and while it cannot be
+	// told the 64-bit numbers in params that are the same otherwise are added together.
 	Keep(c *Client, atype string, param bson.Doc)
 }
 
@@ -50,6 +53,14 @@ func (op *Op) Audit(atype string, param bson.Doc, result mongoerr.Code) error {
 		return nil
 	}
 	return op.Dispatcher.Audit.Tell(op.Client, atype, param, result)
+}
+
+// Auditable returns an error where Audited could not tell: then op must not do it.
+func (op *Op) Auditable() error {
+	if op.Dispatcher.Audit == nil {
+		return nil
+	}
+	return op.Dispatcher.Audit.Writable()
 }
 
 // Audited tells of what op has done that its name does not tell.

@@ -70,7 +70,9 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	before, after, err := n.buildIndexes(ctx, op, ns, specs, built)
 	if err != nil {
 		if created && op.Transaction == nil {
-			n.Catalog.Drop(ctx, ns)
+			if _, failed := n.Catalog.Drop(ctx, ns); failed == nil {
+				op.Audited("dropCollection", new(bson.Builder).String("ns", ns.String()).Finish())
+			}
 		}
 		return err
 	}
@@ -169,12 +171,8 @@ func (n *Node) createForIndexes(ctx context.Context, op *command.Op, ns schema.N
 			return mongoerr.New(mongoerr.Code(6100900), "Cannot implicitly create a new collection with createIndex 'clustered' option")
 		}
 	}
-	if op.Transaction != nil {
-		_, err := op.Transaction.Create(ctx, ns, nil)
-		return err
-	}
-	_, err := n.Catalog.Create(ctx, ns, nil)
-	if mongoerr.Is(err, mongoerr.NamespaceExists) {
+	_, err := n.createByUse(ctx, op, ns)
+	if op.Transaction == nil && mongoerr.Is(err, mongoerr.NamespaceExists) {
 		return nil
 	}
 	return err

@@ -281,7 +281,7 @@ func (t *merging) updateOne(ctx context.Context, filter *match.Filter, u *update
 
 func (t *merging) insert(ctx context.Context, d bson.Doc) error {
 	if t.c == nil {
-		c, err := t.w.n.Catalog.Create(ctx, t.ns, nil)
+		c, err := t.w.n.createByUse(ctx, t.w.op, t.ns)
 		if mongoerr.Is(err, mongoerr.NamespaceExists) {
 			c, err = t.w.n.Catalog.Lookup(t.ns), nil
 		}

@@ -22,6 +22,7 @@ type outing struct {
 	check    checker
 	writer   *exec.Writer
 	batch    *measurementBatch // where it is a time-series collection
+	creates  bool              // there was no collection to replace
 	finished bool
 }
 
@@ -86,6 +87,11 @@ func (t *outing) create(ctx context.Context, old *catalog.Collection, o *pipelin
 			}
 		}
 	}
+	if t.creates = old == nil; t.creates {
+		if err := t.w.op.Auditable(); err != nil {
+			return err
+		}
+	}
 	c, err := t.w.n.Catalog.Create(ctx, t.tmp, catalog.WithTemp(options))
 	if err != nil {
 		return err
@@ -125,6 +131,9 @@ func (t *outing) Finish(ctx context.Context) error {
 	}
 	_, err := t.w.n.Catalog.Rename(ctx, t.tmp, t.ns, true)
 	t.finished = err == nil
+	if t.finished && t.creates {
+		t.w.op.Audited("createCollection", new(bson.Builder).String("ns", t.ns.String()).Finish())
+	}
 	return err
 }
 

@@ -40,12 +40,23 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	if c != nil || !create {
 		return c, nil
 	}
-	if op.Transaction != nil {
-		return op.Transaction.Create(ctx, ns, nil)
-	}
-	c, err = n.Catalog.Create(ctx, ns, nil)
+	c, err = n.createByUse(ctx, op, ns)
 	if mongoerr.Is(err, mongoerr.NamespaceExists) {
 		return n.collection(op)
+	}
+	return c, err
+}
+
+// createByUse creates a collection because op, which is no create, uses it, and tells auditors:
+// in a transaction at once, too, as the collection is there at once. Errors: 48, 14031.
+func (n *Node) createByUse(ctx context.Context, op *command.Op, ns schema.Namespace) (c *catalog.Collection, err error) {
+	if err := op.Auditable(); err != nil {
+		return nil, err
+	}
+	if op.Transaction != nil {
+		c, err = op.Transaction.Create(ctx, ns, nil)
+	} else {
+		c, err = n.Catalog.Create(ctx, ns, nil)
 	}
 	if err == nil {
 		op.Audited("createCollection", new(bson.Builder).String("ns", ns.String()).Finish())
