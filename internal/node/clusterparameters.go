@@ -133,7 +133,7 @@ func (n *Node) startClusterParameters() {
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if err := n.loadClusterParameters(); err != nil {
-		n.Log.Error("Cannot read the cluster parameters", "c", "CONTROL", "id", 9000011, "error", err.Error())
+		n.Log.Error("Cannot read the cluster parameters", "c", "CONTROL", "id", logParametersUnread, "error", err.Error())
 	}
 }
 
@@ -209,3 +209,6 @@ func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
 		n.Dispatcher.DefaultReadTime.Store(d.Lookup("readOperations").Int64())
 	}
 }
+
+// logParametersUnread is the id of the lines about cluster parameters that cannot be read.
+const logParametersUnread = 9000011

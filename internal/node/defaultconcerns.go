@@ -38,7 +38,7 @@ func (n *Node) defaultWrite(ctx context.Context) *command.WriteConcern {
 		return err
 	})
 	if err != nil {
-		n.Log.ErrorContext(ctx, "Cannot read the default write concern", "c", "COMMAND", "id", 9000012, "error", err.Error())
+		n.Log.ErrorContext(ctx, "Cannot read the default write concern", "c", "COMMAND", "id", 9000015, "error", err.Error())
 		return nil
 	}
 	return d.write

@@ -46,7 +46,7 @@ func (n *Node) refresh(ctx context.Context) {
 		return n.loadClusterParameters()
 	})
 	if err != nil && ctx.Err() == nil {
-		n.Log.ErrorContext(ctx, "Cannot read the cluster parameters", "c", "CONTROL", "id", 9000011, "error", err.Error())
+		n.Log.ErrorContext(ctx, "Cannot read the cluster parameters", "c", "CONTROL", "id", logParametersUnread, "error", err.Error())
 	}
 	n.followBlock(ctx)
 }

@@ -40,7 +40,7 @@ const (
 	logTLSVersion           = 23218
 	// Ids that mongod does not have.
 	logAdmin         = 9100001
-	logAuditRotation = 9000603
+	logAuditRotation = 9100014
 	logInvariant     = 9100002
 	logComponentStop = 9100003
 	logUnneeded      = 9100004
