@@ -17,8 +17,9 @@ build: ## build the server: bin/mayfly
 # What make dist builds for, and what it writes into the binaries and packages.
 ARCHES ?= amd64 arm64
 VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' internal/config/version.go)
-REVISION ?= $(shell git rev-parse HEAD)
-COMMITTED ?= $(shell git log -1 --format=%ct)
+# Without git there is none of the two: unknown, and the beginning of 1970.
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
+COMMITTED ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 
 .PHONY: dist
 dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bin/dist
@@ -54,6 +55,7 @@ test-e2e: build ## real drivers, mongosh, applications, crashes and full disks a
 	./e2e/run
 	./e2e/cosmos/run
 	./e2e/debian/run
+	$(MAKE) test-dist ARCHES=$$(dpkg --print-architecture)
 
 .PHONY: test-crash
 test-crash: build ## kill -9 under load, again and again (long form)
