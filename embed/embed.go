@@ -113,7 +113,9 @@ func (s *Server) URI() string {
 func (s *Server) Now() time.Time { return s.server.Clock.Now() }
 
 // Advance sets the server's clock forward by d. When it returns, what has expired by then is
-// removed, except what a rule may not remove: one that is paused, or out of its window.
+// removed, except what a rule may not remove: one that is paused, or out of its window. Nothing is
+// removed while the TTL monitor is off (ttlMonitorEnabled), fsyncLock holds writes, or the member is
+// not the primary. If a removal fails, the clock is set, and the error says why.
 //
 // The clock is what documents see: expiry, $$NOW, $currentDate, cluster time. Sessions,
 // cursors, transactions and time limits go by the time that passes.

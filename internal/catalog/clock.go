@@ -78,16 +78,17 @@ func (c *Clock) Now() time.Time {
 // At returns this clock's time when the computer's was t.
 func (c *Clock) At(t time.Time) time.Time { return t.Add(time.Duration(c.ahead.Load())) }
 
-// maxAhead is as far as a clock can be set forward, in total.
-const maxAhead = 100 * 365 * 24 * time.Hour
+// clockEnd is the time up to which a clock can be set forward. Cluster times have seconds of 32 bits,
+// which end in 2106: until then it may run.
+var clockEnd = time.Date(2100, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Advance sets the clock forward by d, and returns its time. It fails if d is negative, or the
-// clock would be maxAhead or more ahead of the computer's.
+// Advance sets the clock forward by d, and returns its time. It fails if d is negative, or that
+// would be behind clockEnd.
 func (c *Clock) Advance(d time.Duration) (time.Time, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if d < 0 || d > maxAhead-time.Duration(c.ahead.Load()) {
-		return time.Time{}, fmt.Errorf("a clock cannot be set forward by %v: it is %v ahead, and goes up to %v", d, time.Duration(c.ahead.Load()), maxAhead)
+	if now := c.Now(); d < 0 || now.Add(d).After(clockEnd) {
+		return time.Time{}, fmt.Errorf("a clock cannot be set forward by %v: it is at %s, and goes up to %s", d, now.UTC().Format(time.RFC3339), clockEnd.Format(time.RFC3339))
 	}
 	c.fresh.Store(nil)
 	c.mu.base = c.mu.base.Add(d)

@@ -46,3 +46,17 @@ func TestAdvanceIsNoJump(t *testing.T) {
 		}
 	})
 }
+
+// TestAdvanceEnds holds that no clock is set to where cluster times end.
+func TestAdvanceEnds(t *testing.T) {
+	c := NewClock(func() time.Time { return time.Unix(1<<32-1, 0).Add(-99 * 365 * 24 * time.Hour) })
+	year := 365 * 24 * time.Hour
+	if _, err := c.Advance(90 * year); err != nil {
+		t.Error(err)
+	}
+	for _, d := range []time.Duration{4 * year, 99 * year, 1<<63 - 1, -1} {
+		if now, err := c.Advance(d); err == nil {
+			t.Errorf("by %v, to %v", d, now)
+		}
+	}
+}

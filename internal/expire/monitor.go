@@ -58,9 +58,14 @@ type Monitor struct {
 	wake   chan struct{} // capacity 1: the sleep has changed
 	rule   chan struct{} // capacity 1: a rule has changed
 	// asked has those who wait for a pass that begins after they asked: see Pass.
-	asked chan chan struct{}
+	asked chan chan error
 	stop  context.CancelFunc
 	done  sync.WaitGroup
+	mu    struct {
+		sync.Mutex
+		stopped chan struct{} // closed by Stop; Start makes another one
+		failed  error         // of visits since the pass began
+	}
 
 	held atomic.Pointer[string] // why it does not start; nil for no reason
 	// units is read-held over each unit that removes something, and limits counts the
@@ -76,7 +81,8 @@ type Monitor struct {
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan struct{}), states: newRuleStates(), relays: newRelays()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan error), states: newRuleStates(), relays: newRelays()}
+	m.mu.stopped = make(chan struct{})
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -115,23 +121,49 @@ func (m *Monitor) ruleChanged() {
 }
 
 // Pass has the monitor make a pass now, and waits for its end. If the monitor is not started
-// it waits for that; if it is held, it does nothing.
+// it waits for that; if it is held or disabled, or the member takes no writes, it does nothing.
+// Errors: those of visits; that the monitor was stopped.
 func (m *Monitor) Pass(ctx context.Context) error {
 	if m.held.Load() != nil {
 		return nil
 	}
-	ended := make(chan struct{})
+	m.mu.Lock()
+	stopped := m.mu.stopped
+	m.mu.Unlock()
+	ended := make(chan error, 1)
 	select {
 	case m.asked <- ended:
+	case <-stopped:
+		return errStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 	select {
-	case <-ended:
-		return nil
+	case err := <-ended:
+		return err
+	case <-stopped:
+		return errStopped
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+var errStopped = mongoerr.New(mongoerr.ShutdownInProgress, "the TTL monitor has stopped")
+
+// fail notes that a visit has failed, for who has asked for the pass.
+func (m *Monitor) fail(err error) {
+	m.mu.Lock()
+	m.mu.failed = errors.Join(m.mu.failed, err)
+	m.mu.Unlock()
+}
+
+// failed returns why visits have failed since it was asked last.
+func (m *Monitor) failed() error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	err := m.mu.failed
+	m.mu.failed = nil
+	return err
 }
 
 // Hold sets the reason, for reports, why the monitor is not started.
@@ -146,6 +178,13 @@ func (m *Monitor) Start() {
 	m.o.Catalog.OnTTL(m.ruleChanged)
 	ctx, cancel := context.WithCancel(context.Background())
 	m.stop = cancel
+	m.mu.Lock()
+	select {
+	case <-m.mu.stopped:
+		m.mu.stopped = make(chan struct{})
+	default:
+	}
+	m.mu.Unlock()
 	m.done.Go(func() { m.run(ctx) })
 	m.done.Go(func() { m.sweeps(ctx) })
 	m.done.Go(func() { m.sealIdle(ctx) })
@@ -154,6 +193,13 @@ func (m *Monitor) Start() {
 
 // Stop ends the passes and waits for the running one to end.
 func (m *Monitor) Stop() {
+	m.mu.Lock()
+	select {
+	case <-m.mu.stopped:
+	default:
+		close(m.mu.stopped)
+	}
+	m.mu.Unlock()
 	if m.stop != nil {
 		m.stop()
 		m.done.Wait()
@@ -167,6 +213,8 @@ func (m *Monitor) run(ctx context.Context) {
 		if !ok {
 			return
 		}
+		_ = m.failed() // of due checks: what is due still is visited again
+		var err error
 		switch {
 		case !m.params.Enabled.Load():
 			m.say(ctx, slog.LevelDebug, logDisabled, "disabled")
@@ -175,12 +223,13 @@ func (m *Monitor) run(ctx context.Context) {
 		case m.o.Dispatcher.TakesWrites() != nil:
 			m.say(ctx, levelDebug3, logNotWritable, "this member takes no writes")
 		default:
-			if err := m.pass(ctx); err != nil && ctx.Err() == nil {
+			if err = m.pass(ctx); err != nil && ctx.Err() == nil {
 				m.interrupted(ctx, err)
 			}
+			err = errors.Join(err, m.failed())
 		}
 		if asked != nil {
-			close(asked)
+			asked <- err
 		}
 	}
 }
@@ -188,7 +237,7 @@ func (m *Monitor) run(ctx context.Context) {
 // sleep waits for the next pass, counted from now, with due checks in between; a
 // change of the parameter takes effect at once. asked is who has asked for the pass, or nil.
 // It returns false when the monitor is stopped.
-func (m *Monitor) sleep(ctx context.Context) (asked chan struct{}, ok bool) {
+func (m *Monitor) sleep(ctx context.Context) (asked chan error, ok bool) {
 	begun := time.Now()
 	interval, checked := dueCheckInterval, begun
 	for {

@@ -105,6 +105,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		return false, err // another member continues
 	case !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled):
 		m.logError(ctx, v.c, v.r, err)
+		m.fail(err)
 	}
 	return false, nil
 }

@@ -27,6 +27,7 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState)
 	pass, err := m.enter(ctx, c.Namespace.DB)
 	if mongoerr.Is(err, mongoerr.UserWritesBlocked) {
 		m.logError(ctx, c, r, err)
+		m.fail(err)
 		return false, nil
 	}
 	if err != nil {
