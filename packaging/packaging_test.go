@@ -130,6 +130,29 @@ func TestRPM(t *testing.T) {
 	}
 }
 
+// TestLogrotate holds that the audit log is rotated where the documents have it, and as its owner.
+func TestLogrotate(t *testing.T) {
+	b, err := os.ReadFile("files/logrotate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := os.ReadFile("../docs/operate/security.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, path, _ := strings.Cut(string(doc), "--auditPath ")
+	path, _, _ = strings.Cut(path, "\n")
+	head, settings, _ := strings.Cut(string(b), "{")
+	for _, name := range []string{path, "/var/log/mayfly/mayfly.log"} {
+		if !slices.ContainsFunc(strings.Fields(head), func(pattern string) bool { ok, _ := filepath.Match(pattern, name); return ok }) {
+			t.Errorf("%s is not rotated", name)
+		}
+	}
+	if !strings.Contains(settings, "su mayfly mayfly\n") {
+		t.Error("it is rotated as root, in a directory that is not root's")
+	}
+}
+
 // TestImage holds that the image is whole, and that what it has runs as it says: the command
 // serves, the check of its health sees that, and the signal stops it. As root, in a root
 // directory that has nothing else, and as the image's user.
