@@ -64,7 +64,7 @@ type Monitor struct {
 	mu    struct {
 		sync.Mutex
 		stopped chan struct{} // closed by Stop; Start makes another one
-		failed  error         // of visits since the pass began
+		failed  error         // of the first visit that failed since the pass began
 	}
 
 	held atomic.Pointer[string] // why it does not start; nil for no reason
@@ -153,11 +153,13 @@ var errStopped = mongoerr.New(mongoerr.ShutdownInProgress, "the TTL monitor has 
 // fail notes that a visit has failed, for who has asked for the pass.
 func (m *Monitor) fail(err error) {
 	m.mu.Lock()
-	m.mu.failed = errors.Join(m.mu.failed, err)
+	if m.mu.failed == nil {
+		m.mu.failed = err
+	}
 	m.mu.Unlock()
 }
 
-// failed returns why visits have failed since it was asked last.
+// failed returns why the first visit failed that has since it was asked last.
 func (m *Monitor) failed() error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

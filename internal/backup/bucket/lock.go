@@ -92,11 +92,11 @@ func (l *lock) Check(ctx context.Context) error {
 	if old < renewEvery/2 {
 		return nil
 	}
-	if old > heldFor {
-		l.mu.lost = l.lost(errLate)
-		return l.mu.lost
+	left := min(renewEvery, heldFor-old)
+	if left <= 0 { // the machine was asleep, or its clock was set: the store knows
+		left = renewEvery
 	}
-	within, cancel := context.WithTimeout(ctx, min(renewEvery, heldFor-old))
+	within, cancel := context.WithTimeout(ctx, left)
 	defer cancel()
 	err := l.renewLocked(within)
 	if err == nil || ctx.Err() != nil {
