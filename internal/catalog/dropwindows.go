@@ -45,9 +45,6 @@ type Drop struct {
 	// the step was a unit that drops windows: nothing else of the removal runs, and no gate
 	// is closed. An error of it ends the removal then. Nil for nothing.
 	Rest func(took time.Duration, alone bool) error
-	// Busy reports whether there are clients: then units that list documents are short. Nil
-	// for no.
-	Busy func() bool
 }
 
 // Dropped is what DropWindows or DropBuckets did.
@@ -478,7 +475,7 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err
 }
 
 // dropPart drops the next part of the windows below cut: all of them or, where each
-// document is listed, about as many as a unit lists. may is called with their sums while the
+// document is listed, about as many as listedDocs. may is called with their sums while the
 // gate is closed, and reports whether they may be dropped. more says that there is a next
 // part.
 func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) bool) (more bool, err error) {

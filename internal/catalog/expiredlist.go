@@ -23,10 +23,6 @@ const (
 	// window: writers of the collection wait while its entry, of a tenth of a megabyte with
 	// ObjectIds, is committed, and the governor looks at clients after each.
 	listedDocs = 1 << 13
-	// listedBusy is listedDocs while there are clients. What they wait for is the longest
-	// time for which a unit has the processors of a member or the gate, not how often. Where
-	// windows lie in slots a unit leaves a tombstone in each, and stays long.
-	listedBusy = 1 << 10
 	// listedAtOnce is up to how many documents are listed with the gate closed: that
 	// takes less time than to set a watch.
 	listedAtOnce = 512
@@ -237,11 +233,7 @@ func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
 	if !x.c.lists(x.coll) {
 		return x.cut, nil, nil
 	}
-	most := int64(listedDocs)
-	if x.o.Busy != nil && x.o.Busy() && len(x.coll.sections.Ranges(layout.Span{})) == 1 {
-		most = listedBusy
-	}
-	if upTo, err = x.coll.part(x.c.engine, x.low, x.cut, most); err != nil || x.docs <= listedAtOnce {
+	if upTo, err = x.coll.part(x.c.engine, x.low, x.cut, listedDocs); err != nil || x.docs <= listedAtOnce {
 		return upTo, nil, err
 	}
 	if x.listed == nil {

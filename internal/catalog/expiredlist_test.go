@@ -346,26 +346,3 @@ func TestRangesDoNotOverlap(t *testing.T) {
 		t.Errorf("%d units removed them", removed)
 	}
 }
-
-// TestDropIsShortForClients holds that while there are clients a unit that lists documents has
-// few of them, and many where there are none.
-func TestDropIsShortForClients(t *testing.T) {
-	k, coll := openListing(t)
-	const windows, each = 40, 400
-	for i := range windows {
-		insertDated(t, k.c, coll, i*each, (i+1)*each, int64(2*(i+1))*windowWidthMS)
-	}
-	coll = coll.Latest()
-	steps, docs := 0, int64(0)
-	d, err := k.c.DropWindows(t.Context(), coll, Drop{Rule: coll.Rules()[0], Now: 1000 * windowWidthMS,
-		Busy: func() bool { return steps < 5 },
-		Did: func(d Dropped, _ time.Duration) {
-			if steps < 5 && d.Docs > listedBusy || steps >= 5 && docs+d.Docs < windows*each && d.Docs <= listedBusy {
-				t.Errorf("step %d removes %d documents", steps, d.Docs)
-			}
-			steps, docs = steps+1, docs+d.Docs
-		}})
-	if err != nil || d.Docs != windows*each {
-		t.Errorf("%+v: %v", d, err)
-	}
-}

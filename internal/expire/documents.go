@@ -82,7 +82,7 @@ func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool)
 	}
 	rest := v.resting(ctx)
 	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{
-		Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Permit: d.Permit, Busy: d.m.governor.Busy,
+		Rule: d.Rule, Now: d.Now, MaxTime: d.MaxTime, Permit: d.Permit,
 		Did: func(step catalog.Dropped, took time.Duration) {
 			if step.Docs > 0 {
 				v.bookRange(step, took)

@@ -45,9 +45,9 @@ const (
 	// learnSpare is how fast the governor adapts to how busy they are.
 	learnSpare = 0.3
 	// rangeRest is how much longer than a unit that removes a range the pause after it is
-	// while there is a foreground, and maxRangeRest the longest such pause. Units of 1,024
-	// documents, each told in the oplog, are some 80,000 a second with it where a commit
-	// takes 2 ms. The share may make it longer.
+	// while there is a foreground, and maxRangeRest the longest such pause: units of 8,192
+	// documents, each told in the oplog, are some 300,000 a second with it. The share may
+	// make it longer.
 	rangeRest    = 4
 	maxRangeRest = 20 * time.Millisecond
 	// fewRemoved is the share of a period up to which removal has no effect that
