@@ -1,6 +1,7 @@
 // Package client is a client of MongoDB's wire protocol: it connects, logs in, runs
 // commands and reads cursors. The processes of a cluster talk to each other with it, and
-// `mayfly demo` and `mayfly backup` use it; applications use drivers.
+// `mayfly demo`, `mayfly backup` and `mayfly run` use it; applications use drivers. At the first
+// hello they compare which protocol they speak (protocol.go).
 //
 // A Conn is one connection, for one goroutine at a time. Every call is bounded by its
 // context. A call that times out or is cancelled breaks the connection, as its reply may

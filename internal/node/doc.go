@@ -6,6 +6,6 @@
 // says each needs (authorize.go), writes (ddl.go, measurements.go), pipelines (aggregate.go,
 // pipelinerules.go), what backups read (backupcursor.go, readlog.go). The commands about users and roles are in package account.
 //
-// Start reading at node.go, which lists the commands, then at ping.go for the shape of
+// Start reading at node.go, which lists the commands, then at ping.go of package process for the shape of
 // the smallest command.
 package node

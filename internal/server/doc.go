@@ -17,6 +17,8 @@
 // ends (diskwatch.go), and a server that was restored removes what is due before it serves
 // (restored.go).
 //
+// Who may use the admin port is in adminaccess.go, where the audit log is written in audit.go.
+//
 // What speaks TLS is told by its first bytes, and decrypted before anything else is looked at
 // (secure.go).
 //
