@@ -6,12 +6,13 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/process"
 )
 
 // CommandsOfRouters returns the commands that routers have as well, and answer themselves: about
-// search indexes, profile and logApplicationMessage.
-func CommandsOfRouters(log *slog.Logger) []*command.Command {
-	n := &Node{Log: log}
+// search indexes, profile, logApplicationMessage and getDiagnosticData.
+func CommandsOfRouters(d *command.Dispatcher, p process.Process, log *slog.Logger) []*command.Command {
+	n := &Node{Dispatcher: d, Process: p, Log: log}
 	profile := n.profile()
 	profile.Run = func(ctx context.Context, op *command.Op) error {
 		if level := op.Args.Int("profile"); level != 0 && level != -1 { // there is no place for entries
@@ -19,5 +20,5 @@ func CommandsOfRouters(log *slog.Logger) []*command.Command {
 		}
 		return n.runProfile(ctx, op)
 	}
-	return append(SearchIndexCommands(), profile, n.logApplicationMessage())
+	return append(SearchIndexCommands(), profile, n.logApplicationMessage(), n.getDiagnosticData())
 }

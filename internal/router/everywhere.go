@@ -3,6 +3,8 @@ package router
 import (
 	"context"
 	"slices"
+	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -15,6 +17,7 @@ func (r *Router) everywhere() []*command.Command {
 	return declared([]*command.Command{
 		{Name: "appendOplogNote", Flags: command.AdminOnly | command.TakesWriteConcern, Help: "Adds a no-op entry to the oplog of each shard", Run: r.runAppendOplogNote},
 		{Name: "fsync", Flags: command.AdminOnly, Help: "flushes pending writes of all servers to disk", Run: r.runFsync},
+		{Name: "fsyncUnlock", Flags: command.AdminOnly, Help: "unlocks all servers that fsync has locked", Run: r.runFsyncUnlock},
 		{Name: "setFeatureCompatibilityVersion", Flags: command.AdminOnly | command.TakesWriteConcern, Help: "Set the featureCompatibilityVersion of the cluster.", Run: r.runSetFCV},
 		{Name: "setIndexCommitQuorum", Flags: command.TakesWriteConcern, Help: "Set the commitQuorum for an index build", Run: r.runSetIndexCommitQuorum},
 	})
@@ -24,10 +27,7 @@ func (r *Router) everywhere() []*command.Command {
 // not met.
 func (r *Router) onShards(ctx context.Context, op *command.Op, names []string) error {
 	answers, err := each(names, func(name string) (client.Answer, error) {
-		command, first := op.Body.First()
-		b := new(bson.Builder).Value(command, first)
-		appendRest(b, op.Body)
-		return r.ask(ctx, op, question{shard: name, db: op.DB, body: b.Finish()})
+		return r.ask(ctx, op, question{shard: name, db: op.DB, body: passed(op)})
 	})
 	if err != nil {
 		return err
@@ -59,18 +59,146 @@ func (r *Router) runAppendOplogNote(ctx context.Context, op *command.Op) error {
 	return r.onShards(ctx, op, names)
 }
 
-// runFsync makes everything durable. With a lock it is refused: a backup of a cluster is that of
-// each set, while the balancer is stopped (docs/operate/cluster.md).
+// runFsync makes everything durable, on the config servers and all shards. With a lock it also
+// blocks the writes of all of them, or none: whoever has locked is unlocked if another one
+// cannot. (Manual: database command fsync.)
 func (r *Router) runFsync(ctx context.Context, op *command.Op) error {
 	if op.Args.Bool("lock") {
-		return mongoerr.New(mongoerr.CommandNotSupported, "fsync with lock is not supported by a router: lock each set")
+		return r.lockAll(ctx, op)
 	}
 	names, err := r.servers(ctx)
 	if err != nil {
 		return err
 	}
+	replies, errs := r.everyReply(ctx, op, names, passed(op))
+	if err := firstOf(names, errs); err != nil {
+		return err
+	}
 	op.Reply.Int32("numFiles", int32(len(names)))
-	return r.onShards(ctx, op, names)
+	appendAll(op.Reply, names, replies)
+	return nil
+}
+
+// lockTime bounds the wait for the answers to fsync with a lock. A server waits for 90 s by
+// itself, if its client does not say otherwise, and then writes to disk what it has.
+const lockTime = 10 * time.Minute
+
+// lockAll locks the config servers and all shards. It waits for their answers also when its
+// client has gone, so that no lock is left of which nobody knows; each of them ends its wait by
+// itself. A shard that was added after the list was read is locked then: no more can be added,
+// as the config servers are locked.
+func (r *Router) lockAll(ctx context.Context, op *command.Op) error {
+	all, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lockTime, mongoerr.New(mongoerr.LockTimeout, "a server has not answered within %s, and may be locked", lockTime))
+	defer cancel()
+	body := passed(op)
+	var locked []string
+	var replies []bson.Doc
+	lock := func() (more bool, err error) {
+		names, err := r.servers(all)
+		if err != nil {
+			return false, err
+		}
+		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(locked, name) })
+		got, errs := r.everyReply(all, op, names, body)
+		for i, name := range names {
+			if errs[i] == nil {
+				locked, replies = append(locked, name), append(replies, got[i])
+			}
+		}
+		return len(names) > 0, mongoerr.Prefix(firstOf(names, errs), "cannot lock")
+	}
+	for more, err := true, error(nil); more; {
+		if more, err = lock(); err == nil {
+			err = context.Cause(ctx)
+		}
+		if err != nil {
+			r.unlockAfter(ctx, op, locked)
+			return err
+		}
+	}
+	op.Reply.Int32("numFiles", int32(len(locked))).String("info", "now locked against writes, use db.fsyncUnlock() to unlock").Int64("lockCount", mostLocks(replies)).
+		String("seeAlso", "http://dochub.mongodb.org/core/fsynccommand")
+	appendAll(op.Reply, locked, replies)
+	return nil
+}
+
+// firstOf is the first error with the name of its server.
+func firstOf(names []string, errs []error) error {
+	for i, err := range errs {
+		if err != nil {
+			return mongoerr.Prefix(err, names[i])
+		}
+	}
+	return nil
+}
+
+// unlockAfter unlocks those that have locked while others could not. It goes on when the
+// client has gone.
+func (r *Router) unlockAfter(ctx context.Context, op *command.Op, locked []string) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), killTime)
+	defer cancel()
+	_, errs := r.everyReply(ctx, op, locked, new(bson.Builder).Int32("fsyncUnlock", 1).Finish())
+	for i, err := range errs {
+		if err != nil {
+			r.Log.WarnContext(ctx, "A server that fsync has locked could not be unlocked", "server", locked[i], "error", err)
+		}
+	}
+}
+
+// runFsyncUnlock releases one lock of each server. It asks all, and then tells the first
+// error: of one that is not locked, for instance because another member has become primary.
+func (r *Router) runFsyncUnlock(ctx context.Context, op *command.Op) error {
+	names, err := r.servers(ctx)
+	if err != nil {
+		return err
+	}
+	replies, errs := r.everyReply(ctx, op, names, passed(op))
+	if err := firstOf(names, errs); err != nil {
+		return err
+	}
+	op.Reply.Int32("numFiles", int32(len(names))).String("info", "fsyncUnlock completed").Int64("lockCount", mostLocks(replies))
+	appendAll(op.Reply, names, replies)
+	return nil
+}
+
+// passed is op's command as it is passed on.
+func passed(op *command.Op) bson.Doc {
+	name, first := op.Body.First()
+	b := new(bson.Builder).Value(name, first)
+	appendRest(b, op.Body)
+	return b.Finish()
+}
+
+// everyReply asks some servers the same, each of them whatever others answer.
+func (r *Router) everyReply(ctx context.Context, op *command.Op, names []string, body bson.Doc) ([]bson.Doc, []error) {
+	replies, errs := make([]bson.Doc, len(names)), make([]error, len(names))
+	var all sync.WaitGroup
+	for i, name := range names {
+		all.Go(func() {
+			var a client.Answer
+			a, errs[i] = r.ask(ctx, op, question{shard: name, db: op.DB, body: body})
+			replies[i] = a.Reply
+		})
+	}
+	all.Wait()
+	return replies, errs
+}
+
+// mostLocks is the highest lockCount.
+func mostLocks(replies []bson.Doc) (n int64) {
+	for _, d := range replies {
+		n = max(n, bson.ClampToInt64(d.Lookup("lockCount")))
+	}
+	return n
+}
+
+// appendAll writes what each server has answered.
+func appendAll(b *bson.Builder, names []string, replies []bson.Doc) {
+	b.OpenDoc("all")
+	for i, name := range names {
+		b.Doc(name, withoutFields(replies[i], "$clusterTime", "operationTime"))
+	}
+	b.Close()
 }
 
 // runSetFCV sets the version of the config servers, which check it, and then of the shards.

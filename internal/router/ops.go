@@ -24,7 +24,8 @@ func (r *Router) operations() []*command.Command {
 const coordinators = "Coordinator"
 
 // runCurrentOp lists the operations of all shards, and what the config servers do for the
-// cluster. Their opids are prefixed with the name of the shard.
+// cluster. Their opids are prefixed with the name of the shard. It says if any of them is locked
+// by fsync.
 func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 	names, err := r.shards.names(ctx)
 	if err != nil {
@@ -61,6 +62,9 @@ func (r *Router) runCurrentOp(ctx context.Context, op *command.Op) error {
 		}
 	}
 	b.Close()
+	if slices.ContainsFunc(answers, func(a client.Answer) bool { return a.Reply.Lookup("fsyncLock").Truthy() }) {
+		op.Reply.Bool("fsyncLock", true).String("info", "use db.fsyncUnlock() to terminate the fsync write/snapshot lock")
+	}
 	return nil
 }
 

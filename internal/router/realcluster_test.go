@@ -33,19 +33,13 @@ func (c *realCluster) connect(address string) *client.Conn {
 // newCluster starts a cluster. All of its servers get the arguments.
 func newCluster(t *testing.T, shards int, args ...string) *realCluster {
 	t.Helper()
-	set := func(name, role string) string {
-		port := servertest.FreePort(t)
-		s := servertest.Start(t, append([]string{"--port", fmt.Sprint(port), "--replSet", name, role, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port),
-			"--setParameter", "enableTestCommands=1"}, args...)...)
-		return s.Address
-	}
 	c := &realCluster{t: t, shards: map[string]*client.Conn{}}
-	c.config = set("cfg", "--configsvr")
+	c.config = c.startSet("cfg", append([]string{"--configsvr"}, args...)...)
 	c.address = servertest.StartRouter(t, append([]string{"--configdb", "cfg/" + c.config}, args...)...).Address
 	c.router = c.connect(c.address)
 	for i := range shards {
 		name := fmt.Sprintf("s%d", i)
-		address := set(name, "--shardsvr")
+		address := c.startSet(name, append([]string{"--shardsvr"}, args...)...)
 		c.shards[name] = c.connect(address)
 		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until there are primaries
 			_, err := c.try("admin", fmt.Sprintf(`{addShard: "%s/%s", name: %q}`, name, address, name))
@@ -59,6 +53,13 @@ func newCluster(t *testing.T, shards int, args ...string) *realCluster {
 	}
 	c.do("admin", `{balancerStop: 1}`)
 	return c
+}
+
+// startSet starts a set of one member, and returns its address.
+func (c *realCluster) startSet(name string, args ...string) string {
+	port := servertest.FreePort(c.t)
+	return servertest.Start(c.t, append([]string{"--port", fmt.Sprint(port), "--replSet", name, "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port),
+		"--setParameter", "enableTestCommands=1"}, args...)...).Address
 }
 
 // try runs a command on the router.
