@@ -75,6 +75,7 @@ type pool struct {
 	retired  []*stream.Session // which end with the last call on them
 	next     int               // index in sessions of the next stream
 	life     int               // incremented when all connections are lost
+	created  int64             // connections that were made
 	closed   bool
 }
 
@@ -160,6 +161,9 @@ func (m *member) take(ctx context.Context, small bool) (*Conn, int, error) {
 		<-m.slots
 		return nil, 0, err
 	}
+	p.Lock()
+	p.created++
+	p.Unlock()
 	return c, life, nil
 }
 

@@ -12,8 +12,8 @@ import (
 var dropConnectionsFields = command.NewFields("dropConnections",
 	command.ArrayOf("hostAndPort", command.String("")).Required())
 
-// dropConnections closes the server's own connections to other servers. A
-// standalone has none, and only the addresses are checked.
+// dropConnections closes the connections of Node.Sets to some addresses; a server that is not
+// a router has none, and only the addresses are checked.
 func (n *Node) dropConnections() *command.Command {
 	return &command.Command{
 		Name: "dropConnections", Flags: command.AdminOnly, Fields: dropConnectionsFields,
@@ -22,6 +22,11 @@ func (n *Node) dropConnections() *command.Command {
 			for _, address := range op.Args.Strings("hostAndPort") {
 				if err := checkAddress(address); err != nil {
 					return err
+				}
+			}
+			for _, address := range op.Args.Strings("hostAndPort") {
+				for _, s := range n.openSets() {
+					s.Drop(address)
 				}
 			}
 			return nil

@@ -32,6 +32,8 @@ type Node struct {
 	ByCertificate bool
 	// Process is the process around the node.
 	Process process.Process
+	// Sets returns the sets that a router has connections to; nil for a server.
+	Sets func() []*client.Set
 	// InMemory says that the data end with the process.
 	InMemory bool
 	// ConfigServer says that the node is one of the config servers of a cluster.

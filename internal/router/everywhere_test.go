@@ -154,11 +154,31 @@ func TestFsyncLockOfNewShard(t *testing.T) {
 	c.do("app", `{insert: "c", documents: [{_id: 1}]}`)
 }
 
-// TestRouterDiagnostics: a router tells of itself.
+// TestRouterDiagnostics: a router tells of itself and its connections.
 func TestRouterDiagnostics(t *testing.T) {
-	c := newCluster(t, 1)
+	c := newCluster(t, 2)
 	if d := c.do("admin", `{getDiagnosticData: 1}`).Lookup("data").Doc(); d.Lookup("serverStatus").Doc().Lookup("process").Str() != "mongos" || d.Has("replSetGetStatus") {
 		t.Errorf("getDiagnosticData: %s", d)
 	}
+	c.do("admin", `{fsync: 1}`) // so it knows the shards
+	stats := c.do("admin", `{connPoolStats: 1}`)
+	hosts := stats.Lookup("hosts").Doc()
+	if hosts.Len() != 3 || stats.Lookup("replicaSets").Doc().Len() != 3 || stats.Lookup("totalCreated").Int32() == 0 {
+		t.Fatalf("connPoolStats: %s", stats)
+	}
+	available := func(d bson.Doc, host string) int32 {
+		return d.Lookup("hosts").Doc().Lookup(host).Doc().Lookup("available").Int32()
+	}
+	host := ""
+	for name := range hosts.All() {
+		if available(stats, name) > 0 && name != c.config { // with which the router talks all the time
+			host = name
+		}
+	}
+	c.do("admin", `{dropConnections: 1, hostAndPort: ["`+host+`", "nobody:1"]}`)
+	if n := available(c.do("admin", `{connPoolStats: 1}`), host); host == "" || n != 0 {
+		t.Errorf("%s has %d connections", host, n)
+	}
+	c.refused("admin", `{dropConnections: 1, hostAndPort: ["a:b"]}`, mongoerr.FailedToParse)
 	c.refused("app", `{getDiagnosticData: 1}`, mongoerr.Unauthorized)
 }

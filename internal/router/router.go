@@ -117,7 +117,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)
 	reg.Register(r.everywhere()...)
-	reg.Register(node.CommandsOfRouters(r.Dispatcher, r.Process, r.Log)...)
+	reg.Register(node.CommandsOfRouters(r.Dispatcher, r.Process, r.shards.sets, r.Log)...)
 }
 
 // declared gives commands the arguments that a server declares for those of the same name,

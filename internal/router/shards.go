@@ -123,6 +123,21 @@ func (s *shards) names(ctx context.Context) ([]string, error) {
 	return names, nil
 }
 
+// sets are those that the router has connections to: the config servers and the shards that it
+// knows of, sorted by name.
+func (s *shards) sets() []*client.Set {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []*client.Set{s.router.config}
+	for _, k := range s.all {
+		if k.set != s.router.config {
+			all = append(all, k.set)
+		}
+	}
+	slices.SortFunc(all, func(a, b *client.Set) int { return strings.Compare(a.Name(), b.Name()) })
+	return all
+}
+
 func (s *shards) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
