@@ -64,7 +64,7 @@ func New(o Options) *Router {
 	r := &Router{Options: o}
 	r.Client.AppName = "mayfly router"
 	r.config = client.OpenSet(o.ConfigDB, r.Client, &r.clock)
-	r.shards.router, r.routes.router, r.transactions.router = r, r, r
+	r.shards, r.routes.router, r.transactions.router = newShards(r), r, r
 	r.concerns.turn, r.settings.turn = make(chan struct{}, 1), make(chan struct{}, 1)
 	r.Process.Kind = process.Mongos
 	if r.JavaScript != nil {

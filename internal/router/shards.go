@@ -19,9 +19,22 @@ const configShard = "config"
 // shards is the cache of config.shards, with a connection pool for each shard.
 type shards struct {
 	router *Router
+	// read reads config.shards, sorted by name.
+	read func(context.Context) ([]bson.Doc, error)
+	// turn is held by whoever reads: of two reads at a time the older one could be the last to
+	// be kept.
+	turn   chan struct{}
 	mu     sync.Mutex
 	all    map[string]*knownShard
+	began  int // reads that have begun
+	newest int // the last of them that was kept
 	closed bool
+}
+
+func newShards(r *Router) shards {
+	return shards{router: r, turn: make(chan struct{}, 1), read: func(ctx context.Context) ([]bson.Doc, error) {
+		return r.readConfig(ctx, "shards", bson.Empty, byID)
+	}}
 }
 
 // knownShard is a document of config.shards.
@@ -61,10 +74,25 @@ var errClosed = mongoerr.New(mongoerr.ShutdownInProgress, "the router is ending"
 
 var byID = new(bson.Builder).Int32("_id", 1).Finish()
 
-// list reads config.shards and returns all shards, sorted by name. It closes the
-// connections to removed shards.
+// list returns all shards, sorted by name, as config.shards has had them after it was called. It
+// closes the connections to removed shards. Those who wait for the same read share the next.
 func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
-	docs, err := s.router.readConfig(ctx, "shards", bson.Empty, byID)
+	s.mu.Lock()
+	began := s.began
+	s.mu.Unlock()
+	leave, err := inTurn(ctx, s.turn)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	s.mu.Lock()
+	if s.newest > began && !s.closed {
+		defer s.mu.Unlock()
+		return s.sortedLocked(), nil
+	}
+	s.began++
+	s.mu.Unlock()
+	docs, err := s.read(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -98,10 +126,15 @@ func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
 			s.closeSet(k)
 		}
 	}
-	s.all = now
-	sorted := slices.Collect(maps.Values(now))
+	s.all, s.newest = now, s.began
+	return s.sortedLocked(), nil
+}
+
+// sortedLocked are the shards by name. REQUIRES: mu held.
+func (s *shards) sortedLocked() []*knownShard {
+	sorted := slices.Collect(maps.Values(s.all))
 	slices.SortFunc(sorted, func(a, b *knownShard) int { return strings.Compare(a.name, b.name) })
-	return sorted, nil
+	return sorted
 }
 
 func (s *shards) closeSet(k *knownShard) {
