@@ -39,6 +39,11 @@ func (n *Node) runFileMD5(ctx context.Context, op *command.Op) error {
 		root = v.Str()
 	}
 	op.SetCollection(root + ".chunks")
+	if admit := op.Dispatcher.Admit; admit != nil {
+		if err := admit(ctx, op); err != nil {
+			return err
+		}
+	}
 	digest, next := md5.New(), int64(0)
 	partial := op.Args.Value("partialOk").Truthy()
 	if partial {

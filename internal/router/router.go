@@ -103,7 +103,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.Process.Commands()...)
 	reg.Register(process.Hello(r.runHello), process.IsMaster(r.runHello))
 	data := []*command.Command{
-		r.find(), r.count(), r.distinct(), r.aggregate(), r.mapReduce(), r.explain(),
+		r.find(), r.fileMD5(), r.count(), r.distinct(), r.aggregate(), r.mapReduce(), r.explain(),
 		r.insert(), r.update(), r.delete(), r.findAndModify(), r.bulkWrite(),
 	}
 	data = append(data, r.validateMetadata())
