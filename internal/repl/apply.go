@@ -160,10 +160,17 @@ func (r *run) reset() {
 
 // advance notes that a run is applied, and informs those who wait for it.
 func (g *Group) advance(r *run) {
+	g.tellAdvanced(r.changes[len(r.changes)-1].At)
 	for i := range r.changes {
 		g.applied = r.changes[i].At
 		g.serve()
 		g.finish(g.applied, r.void[i])
+	}
+}
+
+func (g *Group) tellAdvanced(upTo Position) {
+	if g.Advanced != nil {
+		g.Advanced(upTo)
 	}
 }
 
@@ -216,6 +223,7 @@ func (g *Group) Applied(err error) error {
 	if g.beside = nil; err != nil {
 		return fmt.Errorf("apply entry %d: %w", b.at.Index, err)
 	}
+	g.tellAdvanced(b.at)
 	g.applied = b.at
 	g.worked()
 	g.serve()

@@ -36,7 +36,7 @@ type Feed struct {
 
 // lastApplied is the index of the last entry that readers may see.
 func (m *Member) lastApplied() uint64 {
-	return max(m.catalog.Engine().Applied(), m.replica.State().Applied.Index)
+	return max(m.catalog.Engine().Applied(), m.Applied().Index)
 }
 
 // OpenFeed opens a feed whose first entry has an index.

@@ -66,6 +66,9 @@ type Options struct {
 	// Primary is called when the member becomes primary and when it steps down, before
 	// anything else happens to the machine; nil for nobody.
 	Primary func(bool)
+	// Advanced is called when entries are applied, before those are told who wait for them; nil
+	// for nobody.
+	Advanced func(upTo Position)
 	// Beside runs work that takes long on another goroutine; Group.Applied is then called with
 	// its error, as all else of the group is. nil: the group waits for it.
 	Beside func(work func() error)

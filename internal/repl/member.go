@@ -205,7 +205,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		if err := e.Apply(catalog.LogPosition{}); err != nil {
 			return err
 		}
-		noteOpTime(ctx, m.replica.State().Applied)
+		noteOpTime(ctx, m.replica.Applied())
 		return nil
 	}
 	ev := e.Evaluation()

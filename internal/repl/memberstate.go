@@ -84,8 +84,8 @@ func (m *Member) Readable() error {
 }
 
 // Applied returns the position of the last entry that the member has applied; zero
-// while it does not belong to a set.
-func (m *Member) Applied() Position { return m.replica.State().Applied }
+// while it does not belong to a set. It is not before any commit that has returned.
+func (m *Member) Applied() Position { return m.replica.Applied() }
 
 // Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }

@@ -38,6 +38,7 @@ type Replica struct {
 	done    chan struct{}
 	failed  error // of a round within a call; its goroutine's
 	state   atomic.Pointer[State]
+	at      atomic.Pointer[Position] // the last entry that is applied
 	window  atomic.Pointer[Window]
 	retain  atomic.Int64 // a time.Duration; see Member.Retain
 	// trimmed is the tick at which the log was last too large; the goroutine's.
@@ -160,7 +161,7 @@ func newReplica(s *Store, n *Network, clock *Clock, log *slog.Logger, fatal func
 		log = slog.New(slog.DiscardHandler)
 	}
 	m := &Replica{store: s, net: n, log: log, fatal: fatal, wake: make(chan struct{}, 1), posted: make(chan func(*Group), maxPosted), applied: make(chan error, 1), stop: make(chan struct{}), done: make(chan struct{})}
-	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.primary,
+	g, err := NewGroup(Options{Group: s.opts.Group, ID: s.id, Log: s, Machine: s, Out: replicaOutbox{m}, Clock: clock, Logger: log, Primary: m.primary, Advanced: m.advanced,
 		Beside: func(work func() error) { go func() { m.applied <- work() }() }})
 	if err != nil {
 		return nil, err
@@ -268,6 +269,7 @@ func (m *Replica) publish() {
 	}
 	if old == nil {
 		m.state.Store(s)
+		m.advanced(s.Applied)
 		return
 	}
 	s.Changes = old.Changes
@@ -276,6 +278,7 @@ func (m *Replica) publish() {
 		s.Changes++
 	}
 	m.state.Store(s)
+	m.advanced(s.Applied)
 	if s.Applied != old.Applied {
 		m.arrivals.Broadcast()
 	}
@@ -283,6 +286,14 @@ func (m *Replica) publish() {
 		m.changed()
 	}
 }
+
+// advanced notes what is applied, which is State's Applied only at the end of the round: a round
+// may apply entries, and then wait for the disk that others are to go to.
+func (m *Replica) advanced(upTo Position) { m.at.Store(&upTo) }
+
+// Applied returns the position of the last entry that is applied: not before any entry whose
+// proposer has been answered, as State's may be.
+func (m *Replica) Applied() Position { return *m.at.Load() }
 
 // primary is called by the group when it begins or ceases to serve as primary. The
 // state must say so before any operation fails because of it: the error has a topology

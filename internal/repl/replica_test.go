@@ -467,6 +467,56 @@ func (m *Replica) rounds(t *testing.T) {
 	}
 }
 
+// A round applies an entry, and then its disk hangs with the next one: who has been answered
+// finds the entry in Applied, though the round has not ended.
+func TestAppliedBeforeRoundEnds(t *testing.T) {
+	ms := newMachines(t)
+	a := ms.start("a:1", storage.NewMemFS(), true)
+	primaryOf(t, a)
+	if _, err := a.write(0, "zero"); err != nil {
+		t.Fatal(err)
+	}
+	second, hung, resume, syncs := make(chan error, 1), make(chan struct{}), make(chan struct{}), 0
+	a.fs.SetFault(func(op, _ string) error {
+		if op != "sync" {
+			return nil
+		}
+		switch syncs++; syncs {
+		case 1: // of the first write: the second one is in the next round, which applies the first
+			go func() {
+				_, err := a.write(2, "two")
+				second <- err
+			}()
+			until(t, "the second write waits", func() bool {
+				a.inbox.Lock()
+				defer a.inbox.Unlock()
+				return len(a.inbox.list) > 0
+			})
+		case 2:
+			close(hung)
+			<-resume
+		}
+		return nil
+	})
+	at, err := a.write(1, "one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	<-hung
+	if a.State().Applied.Index >= at.Index {
+		t.Error("the round has ended, which says nothing")
+	}
+	if got := a.Applied(); got.Index < at.Index || got.Time < at.Time {
+		t.Errorf("applied is %v, and the write at %v was answered", got, at)
+	}
+	close(resume)
+	if err := <-second; err != nil {
+		t.Error(err)
+	}
+	a.fs.SetFault(nil)
+	a.stop()
+}
+
 // A primary whose disk hangs loses its place to another one, which takes writes, and finds
 // that out when the disk goes on: what it was asked to write meanwhile was not acknowledged,
 // and it has what the others have (rule 10).
