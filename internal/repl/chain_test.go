@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -176,6 +177,17 @@ func TestChainCut(t *testing.T) {
 		if strings.Contains(doc, "pad") {
 			t.Errorf("the oplog tells %s", doc[8:])
 		}
+	}
+	// Who reads from a time on, before which the oplog begins, must not miss the entry.
+	it, err := oplogView{a.Member}.Walk(binary.BigEndian.AppendUint64(nil, uint64(o.Last().Time)), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if it.First() || !mongoerr.Is(it.Err(), mongoerr.CappedPositionLost) {
+		t.Errorf("the entry is left out: %v", it.Err())
+	}
+	if err := it.Close(); err != nil && !mongoerr.Is(err, mongoerr.CappedPositionLost) {
+		t.Error(err)
 	}
 	a.kill()
 }

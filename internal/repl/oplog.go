@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/oplog"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
@@ -86,6 +87,11 @@ func (v oplogView) walk(lower, upper uint64) (*oplogWalk, error) {
 	}
 	return w, nil
 }
+
+// errBegunLate ends a walk from a time on that is before the end of a chain whose beginning was
+// truncated. Between the parts of a chain there may be other entries: that these are there does
+// not say that all behind them is.
+var errBegunLate = mongoerr.New(mongoerr.CappedPositionLost, "the log no longer has the beginning of an entry that is behind the time from which on it is read")
 
 // bound returns the least time whose key is not below a key.
 func bound(key []byte, none uint64) uint64 {
@@ -187,6 +193,9 @@ func (w *oplogWalk) decode(v []byte) error {
 		w.entry.Note = new(bson.Builder).String("msg", "Reconfig set").Int64("version", int64(c.Version)).Finish()
 	case kindLast:
 		if e.payload, err = readChain(w.snapshot, w.group, e.payload); errors.Is(err, errChainCut) && !w.own {
+			if w.lower > 0 {
+				return errBegunLate
+			}
 			return nil // the oplog begins after it
 		}
 		if err != nil {

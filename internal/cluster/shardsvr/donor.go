@@ -15,7 +15,9 @@ import (
 type donor struct {
 	s   *Shard
 	ns  schema.Namespace // the collection there
-	set *client.Set
+	set interface {
+		Run(context.Context, client.Call) (client.Answer, error)
+	}
 	// buckets says that it is a time series, whose buckets are read.
 	buckets bool
 	read    int64 // the donor's time of the last read of session records
@@ -98,9 +100,6 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 	if err != nil || to <= position {
 		return nil, position, false, err
 	}
-	if err := d.reachesBack(ctx, position); err != nil {
-		return nil, 0, false, err
-	}
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("filter").
 		OpenDoc("ts").Timestamp("$gt", position).Timestamp("$lte", to).Close()
 	b.OpenArray("$or").OpenDoc("0").String("ns", d.stored().String()).Close()
@@ -142,7 +141,9 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 			return nil, 0, false, err
 		}
 	}
-	return ids, last, more, nil
+	// Only now: the log may be truncated at any time, and what is left of it is read without a
+	// word. It is truncated in its order, so if it still reaches back, all was there.
+	return ids, last, more, d.reachesBack(ctx, a.Member, position)
 }
 
 // stored is the collection on the donor that has the documents.
@@ -183,11 +184,12 @@ func changedID(operation bson.Doc) (bson.Value, error) {
 	return bson.Value{}, mongoerr.New(mongoerr.OperationFailed, "the collection was changed during the move")
 }
 
-// reachesBack fails if the donor's log has been truncated past the position.
-func (d *donor) reachesBack(ctx context.Context, position uint64) error {
+// reachesBack fails if the log of a member of the donor has been truncated past the position:
+// that of another one may be longer.
+func (d *donor) reachesBack(ctx context.Context, member string, position uint64) error {
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
 		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
-	a, err := d.ask(ctx, "local", b.Finish())
+	a, err := d.set.Run(ctx, client.Call{DB: "local", Body: b.Finish(), Member: member})
 	if err != nil {
 		return err
 	}

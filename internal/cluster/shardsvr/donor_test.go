@@ -1,0 +1,86 @@
+package shardsvr
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// logs are the members of a donor, each with the entries of its log from one on up to entries:
+// entry n has the time n, and inserts the document with _id n. before is called before each
+// call.
+type logs struct {
+	from    map[string]int
+	primary string
+	entries int
+	calls   int
+	before  func(call int)
+}
+
+// Run implements donor.set.
+func (l *logs) Run(_ context.Context, c client.Call) (client.Answer, error) {
+	l.calls++
+	l.before(l.calls)
+	a := client.Answer{Member: l.primary}
+	if c.Member != "" {
+		a.Member = c.Member
+	}
+	if c.Body.Has("ping") {
+		a.Reply = new(bson.Builder).Timestamp("operationTime", uint64(l.entries)).Finish()
+		return a, nil
+	}
+	after := uint64(0)
+	if v := c.Body.Lookup("filter"); v.Type == bson.TypeDocument {
+		after = v.Doc().Lookup("ts").Doc().Lookup("$gt").Timestamp()
+	}
+	b := new(bson.Builder).OpenDoc("cursor").Int64("id", 0).OpenArray("firstBatch")
+	for n, limit := 0, int(c.Body.Lookup("limit").Int32()); n < limit; n++ {
+		entry := max(l.from[a.Member], int(after)+1) + n
+		if entry > l.entries {
+			break
+		}
+		b.OpenDoc(bson.Index(n)).Timestamp("ts", uint64(entry)).String("op", "i").OpenDoc("o").Int32("_id", int32(entry)).Close().Close()
+	}
+	a.Reply = b.Close().Close().Finish()
+	return a, nil
+}
+
+// TestDonorLogIsTruncated: whenever the donor's log is truncated past the position, or another
+// member with a shorter log becomes the primary, who reads it gets all that it wants or fails.
+func TestDonorLogIsTruncated(t *testing.T) {
+	for _, fault := range []string{"truncation", "failover"} {
+		failed := 0
+		for at := 1; at <= 4; at++ {
+			l := &logs{from: map[string]int{"a": 1, "b": 7}, primary: "a", entries: 9}
+			l.before = func(call int) {
+				switch {
+				case call != at:
+				case fault == "truncation":
+					l.from["a"] = 7
+				default:
+					l.primary = "b"
+				}
+			}
+			d := donor{ns: schema.Namespace{DB: "d", Coll: "c"}, set: l}
+			ids, last, more, err := d.changes(t.Context(), 3)
+			if err != nil {
+				failed++
+				if !mongoerr.Is(err, mongoerr.OperationFailed) {
+					t.Error(err)
+				}
+				continue
+			}
+			if got := fmt.Sprint(ids, last, more); got != "[4 5 6 7 8 9] 9 false" {
+				t.Errorf("%s before call %d: %s", fault, at, got)
+			}
+		}
+		if failed == 0 || failed == 4 {
+			t.Errorf("%s: %d of 4 fail, which says nothing", fault, failed)
+		}
+	}
+}
