@@ -239,7 +239,7 @@ func (c *Catalog) publish(coll *Collection) {
 		coll.replaces(old)
 		if old.Namespace != coll.Namespace {
 			c.unlistLocked(old)
-			c.uuids.Delete(old.UUID)
+			c.uuids.CompareAndDelete(old.UUID, coll.live)
 		}
 	}
 	c.listed.lives[coll.id] = coll.live
@@ -250,7 +250,13 @@ func (c *Catalog) publish(coll *Collection) {
 	coll.live.current.Store(coll)
 	c.ttl.note(coll.live, expires(coll))
 	c.names.Store(coll.Namespace, coll)
-	c.uuids.Store(coll.UUID, coll.live)
+	// On a shard an entry of an earlier name may have the UUID too, until it is dropped: the one
+	// that came last is found by it.
+	if old == nil || old.Namespace != coll.Namespace {
+		c.uuids.Store(coll.UUID, coll.live)
+	} else {
+		c.uuids.LoadOrStore(coll.UUID, coll.live)
+	}
 	if coll.forming() {
 		c.listed.forming[coll.id] = coll
 		return
@@ -291,7 +297,7 @@ func (c *Catalog) unpublish(coll *Collection) {
 	defer c.listed.Unlock()
 	c.unlistLocked(coll)
 	c.ttl.note(coll.live, false)
-	c.uuids.Delete(coll.UUID)
+	c.uuids.CompareAndDelete(coll.UUID, coll.live)
 	delete(c.listed.lives, coll.id)
 	delete(c.listed.lives, coll.Open)
 	coll.live.arrivals.Broadcast()

@@ -103,8 +103,8 @@ func (u *Unit) Stamp(c *Collection, doc bson.Doc) bson.Doc {
 }
 
 // makeRoom removes the document of a record that has expired and is hidden, for
-// another one that needs its keys; it returns false if the document has not,
-// and stays.
+// another one that needs its keys; it returns false if the document has not, or is in a hidden
+// range of a shard, and stays.
 func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (bool, error) {
 	if c.hiding == nil {
 		return false, nil
@@ -123,7 +123,8 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 		return false, err
 	}
 	defer closer.Close()
-	if !u.c.Hides(c, v) {
+	// What is in a range that is being received, or was given away, does not expire here.
+	if c.sharding.Hides(v) || Due(c.hiding, v) > u.c.Clock.ExpiryTime() {
 		return false, nil
 	}
 	if u.redoes != nil {

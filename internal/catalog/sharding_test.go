@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -209,6 +210,78 @@ func TestMovedKeepsItsTime(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+}
+
+// TestReceivedIsNotEvicted: an _id of a document that is being received is taken, expired or not:
+// where expired documents are hidden too, an insert does not take it for one of those.
+func TestReceivedIsNotEvicted(t *testing.T) {
+	c, ctx, ns := open(t, storage.NewMemFS()), t.Context(), schema.Namespace{DB: "d", Coll: "c"}
+	if _, err := c.Create(ctx, ns, parse(t, `{"storageEngine": {"mayfly": {"expiry": {"visibility": "immediate"}}}}`)); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := c.CreateIndexes(ctx, ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 10}`)); err != nil {
+		t.Fatal(err)
+	}
+	k, err := schema.ParseShardKey(parse(t, `{"k": 1}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	upper, ok := k.ParseRange(parse(t, `{"min": {"k": 0}, "max": {"k": {"$maxKey": 1}}}`))
+	if !ok {
+		t.Fatal("not a range")
+	}
+	if _, err := c.SetSharding(ctx, ns, func(*Collection) (*schema.Sharding, error) {
+		return &schema.Sharding{Key: k, Shard: "s0", Version: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1},
+			Hidden: []schema.HiddenRange{{ShardRange: upper, Operation: 1, Receiving: true}}}, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	insert := func(doc string, moving bool) error {
+		return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			u.Moving = moving
+			return u.Insert(ctx, c.Lookup(ns), parse(t, doc))
+		})
+	}
+	for _, at := range []string{"2099", "2001"} {
+		id := map[string]int{"2099": 1, "2001": 2}[at]
+		if err := insert(fmt.Sprintf(`{"_id": %d, "k": 5, "at": {"$date": "%s-01-01T00:00:00Z"}}`, id, at), true); err != nil {
+			t.Fatal(err)
+		}
+		if err := insert(fmt.Sprintf(`{"_id": %d, "k": -5, "at": {"$date": "2099-01-01T00:00:00Z"}}`, id), false); !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			t.Errorf("%s: %v", at, err)
+		}
+	}
+	if _, docs := records(t, c.engine, c.Lookup(ns)); len(docs) != 2 || docs[0].Lookup("k").String() != "5" || docs[1].Lookup("k").String() != "5" {
+		t.Errorf("%v", docs)
+	}
+}
+
+// TestUUIDOfTheNewest: where a shard has an entry of a former name with the UUID, the collection
+// that was made last is found by it, whatever becomes of the other.
+func TestUUIDOfTheNewest(t *testing.T) {
+	c, ctx := open(t, storage.NewMemFS()), t.Context()
+	former, now := schema.Namespace{DB: "d", Coll: "former"}, schema.Namespace{DB: "d", Coll: "now"}
+	id := UUID{1, 2, 3}
+	for _, ns := range []schema.Namespace{former, now} {
+		if _, err := c.CreateWith(ctx, ns, NewCollection{UUID: id}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := func(after string) {
+		t.Helper()
+		if coll := c.LookupUUID(id); coll == nil || coll.Namespace != now {
+			t.Errorf("after %s: %v", after, coll)
+		}
+	}
+	found("its creation")
+	if _, _, err := c.CreateIndexes(ctx, former, specs(t, former, `{"key": {"a": 1}, "name": "a"}`)); err != nil {
+		t.Fatal(err)
+	}
+	found("a change of the former")
+	if _, err := c.Drop(ctx, former); err != nil {
+		t.Fatal(err)
+	}
+	found("the drop of the former")
 }
 
 // TestRangesStayDuringMove: no window is dropped while a range of the collection is handed over,

@@ -20,10 +20,12 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	if op.Args.Has("collectionUUID") {
-		if err := s.checkUnsharded(ctx, ns, op); err != nil {
-			return err
-		}
+	alone, err := s.alone(ctx, ns)
+	if err == nil {
+		err = alone.checkUUID(op)
+	}
+	if err != nil {
+		return err
 	}
 	_, err = s.operate(ctx, plan{kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		db, err := s.database(databaseOf(ns))
@@ -37,17 +39,20 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 		if err := c.checkUUID(op); err != nil {
 			return decision{}, err
 		}
-		of := []string{db.Primary}
 		b := new(bson.Builder)
-		if c.Namespace != "" {
+		switch {
+		case c.Namespace != "":
 			all, err := s.shards()
 			if err != nil {
 				return decision{}, err
 			}
-			of = ids(all)
-			b.Binary("uuid", 4, c.UUID[:])
+			b.Binary("uuid", 4, c.UUID[:]).Strings("shards", ids(all)...).String("primary", db.Primary)
+		case alone.UUID != bson.UUID{}:
+			b.Binary("uuid", 4, alone.UUID[:]).Strings("shards", db.Primary).String("primary", db.Primary)
+		case alone.Namespace != "": // a view
+			b.Bool("view", true).Strings("shards", db.Primary).String("primary", db.Primary)
 		}
-		d := decision{args: b.Strings("shards", of...).String("primary", db.Primary).Finish()}
+		d := decision{args: b.Finish()}
 		if d.writes, err = s.forgetting(ns); err != nil {
 			return d, err
 		}
@@ -64,18 +69,24 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 // checkUnsharded checks the UUID of an unsharded collection against the command's.
 // Errors: 361.
 func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) error {
-	db, err := s.database(databaseOf(ns))
-	if err != nil || db.Name == "" {
-		return err
-	}
-	if c, err := s.collection(ns); err != nil || c.Namespace != "" {
-		return err
-	}
-	c, err := s.unsharded(ctx, db, ns)
+	c, err := s.alone(ctx, ns)
 	if err != nil {
 		return err
 	}
 	return c.checkUUID(op)
+}
+
+// alone returns what is not sharded under a name, as the primary shard of its database reports
+// it, or a collection with an empty name.
+func (s *Server) alone(ctx context.Context, ns string) (c collectionDoc, err error) {
+	db, err := s.database(databaseOf(ns))
+	if err != nil || db.Name == "" {
+		return c, err
+	}
+	if c, err := s.collection(ns); err != nil || c.Namespace != "" {
+		return collectionDoc{}, err
+	}
+	return s.unsharded(ctx, db, ns)
 }
 
 // exists checks that there is a collection, sharded or not. Error 26.

@@ -96,7 +96,13 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	if err != nil {
 		return decision{}, err
 	}
-	b := new(bson.Builder).String("to", to).String("primary", db.Primary).Strings("shards", owners...).Bool("dropTarget", dropTarget)
+	all, err := s.shards()
+	if err != nil {
+		return decision{}, err
+	}
+	former := slices.DeleteFunc(ids(all), func(id string) bool { return slices.Contains(owners, id) })
+	b := new(bson.Builder).String("to", to).String("primary", db.Primary).Strings("shards", owners...).Strings("former", former...).
+		Binary("uuid", 4, c.UUID[:]).Bool("dropTarget", dropTarget)
 	if target.Namespace != "" {
 		on, err := s.owners(&target)
 		if err != nil {

@@ -165,6 +165,12 @@ func (c *cloner) attempt(ctx context.Context) (err error) {
 	if !slices.EqualFunc(list, again, func(a, b bson.Doc) bool { return bson.Equal(bson.Document(a), bson.Document(b)) }) {
 		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the collections of %s were changed meanwhile", c.db)
 	}
+	// Nobody writes on the donor any more: all that retryable writes have executed there is here
+	// before one of them can be sent again.
+	d := &donor{s: c.s, ns: schema.Namespace{DB: c.db}, set: set}
+	if err := d.mergeSessions(ctx); err != nil {
+		return err
+	}
 	return c.note(ctx, func(at *cloning) { at.done = true })
 }
 

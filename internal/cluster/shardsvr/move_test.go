@@ -391,6 +391,86 @@ func TestRetryAfterMove(t *testing.T) {
 	count(b, 3)
 }
 
+// TestRetryAfterMovePrimary: a retryable write whose answer was lost is not executed again on the
+// shard to which its database has moved.
+func TestRetryAfterMovePrimary(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	a.ask("d", `{insert: "c", documents: [{_id: 1, n: 0}]}`)
+	count := func(m *member) {
+		t.Helper()
+		m.ask("d", `{update: "c", updates: [{q: {_id: 1}, u: {$inc: {n: 1}}}], lsid: {id: {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}}, txnNumber: {"$numberLong": "5"}}`)
+	}
+	count(a)
+	for deadline := time.Now().Add(time.Minute); !b.ask("admin", `{_shardsvrCloneDatabase: "d", from: "`+a.host+`", `+fence(10, step.Trying, 1)+`}`).Lookup("done").Truthy(); {
+		if time.Now().After(deadline) {
+			t.Fatal("the database is not copied")
+		}
+	}
+	count(b)
+	if found := b.ask("d", `{find: "c"}`).Lookup("cursor").Doc().Lookup("firstBatch").String(); found != "[ { _id: 1, n: 1 } ]" {
+		t.Error(found)
+	}
+}
+
+// TestDropsOnce: a request to drop that is sent again, because its answer was lost, leaves what
+// has been made under the name meanwhile.
+func TestDropsOnce(t *testing.T) {
+	a := start(t, "s0")
+	for _, kind := range []struct{ create, named string }{{`{create: "c"}`, ""}, {`{create: "c", viewOn: "e", pipeline: []}`, `view: true`}} {
+		a.ask("d", kind.create)
+		if kind.named == "" {
+			_, id := a.ask("d", `{listCollections: 1, filter: {name: "c"}}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc().Lookup("info").Doc().Lookup("uuid").Binary()
+			kind.named = fmt.Sprintf(`uuid: {"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
+		}
+		request := `{_shardsvrDrop: "d.c", ` + kind.named + `, ` + fence(10, step.Committed, 1) + `}`
+		a.ask("admin", request)
+		a.ask("d", `{insert: "c", documents: [{_id: 1}]}`)
+		a.ask("admin", request)
+		if found := a.ids(); len(found) != 1 {
+			t.Errorf("%s: %v", kind.create, found)
+		}
+		a.ask("d", `{drop: "c"}`)
+	}
+}
+
+// TestDropDatabaseRefusesLateWrites: what a router that does not know of the drop writes is
+// refused from the moment on at which the database goes, or goes with it.
+func TestDropDatabaseRefusesLateWrites(t *testing.T) {
+	a := start(t, "s0")
+	const of = `{uuid: {"$uuid": "00112233-4455-6677-8899-aabbccddeeff"}, timestamp: {"$timestamp": {t: 9, i: 1}}, lastMod: 1}`
+	set := func(number int64) {
+		a.ask("admin", `{_shardsvrSetDatabase: "d", version: `+of+`, primary: true, blocked: false, `+fence(number, step.Trying, 1)+`}`)
+	}
+	for n := range int64(10) {
+		set(10 * (n + 1))
+		var writers sync.WaitGroup
+		gone := make(chan struct{})
+		for w := range 4 {
+			writers.Go(func() {
+				for i := 0; ; i++ {
+					_, err := a.try("d", fmt.Sprintf(`{insert: "c%d", documents: [{_id: %d}], shardVersion: {e: {"$oid": "000000000000000000000000"}, t: {"$timestamp": {t: 0, i: 0}}, v: {"$timestamp": {t: 0, i: 0}}}, databaseVersion: %s}`, w, i, of))
+					select {
+					case <-gone:
+						return
+					default:
+					}
+					if err != nil && !mongoerr.Is(err, mongoerr.MovePrimaryInProgress) && !mongoerr.Is(err, mongoerr.StaleDbVersion) && !mongoerr.Is(err, mongoerr.QueryPlanKilled) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		time.Sleep(5 * time.Millisecond)
+		a.ask("admin", `{_shardsvrDropDatabase: "d", `+fence(10*(n+1)+1, step.Committed, 1)+`}`)
+		close(gone)
+		writers.Wait()
+		if left := a.ask("d", `{listCollections: 1}`).Lookup("cursor").Doc().Lookup("firstBatch").String(); left != "[]" {
+			t.Fatal(left)
+		}
+	}
+}
+
 // TestMoveTakesTransactions: what a transaction writes on the donor while the range is copied
 // comes along, though the log has it as one entry of another namespace.
 func TestMoveTakesTransactions(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // A range of a collection that is laid out by the shard key is scanned in the order of its
@@ -24,8 +25,10 @@ import (
 //
 // A walk can be resumed at a place, on any member and in any later snapshot: {_id} in
 // the order of _id; {record}, binary, in that of the records, which stays while the shard
-// key does, and in slots while {of}, the ident of the index on _id, does; else {key, id}, binary: the key in the index, and, of the documents that
-// have that key, the identity of the last one. Those come in the order of their identities,
+// key does, and in slots while {of}, the ident of the index on _id, does; else {key, id}, binary,
+// and {of}, the ident of the index: the key there, and, of the documents that have that key, the
+// identity of the last one. Another index has them in another order, so the walk begins anew
+// where it takes the place of the first. Documents with one key come in the order of their identities,
 // not of their records: a record's key may change between two requests (windows of expiry),
 // and the document would be missed.
 
@@ -58,6 +61,8 @@ func (s *Shard) each(ctx context.Context, c *catalog.Collection, span schema.Sha
 	if after.Type == bson.TypeDocument {
 		id = after.Doc().Lookup("_id")
 		w.key, w.id = binary(after, "key"), binary(after, "id")
+		of, _ := bson.ExactInt64(after.Doc().Lookup("of"))
+		w.of = storage.Ident(of)
 	}
 	if id.IsMissing() {
 		if walked, err := w.all(ctx); walked || err != nil {
@@ -141,6 +146,7 @@ type keyWalk struct {
 	f     func(doc bson.Doc, at func() bson.Value) bool
 	key   []byte // the place: everything up to it was passed to f
 	id    []byte
+	of    storage.Ident // the index that the place is of
 	// ordered says that records with one key are in the order of identities.
 	ordered bool
 
@@ -177,6 +183,9 @@ func (w *keyWalk) open() error {
 		w.coll = latest.Stored()
 		if w.index = w.coll.ShardKeyIndex(); w.index == nil {
 			return nil
+		}
+		if w.index.Ident != w.of { // one became multikey, and another takes its place
+			w.key, w.id, w.of = nil, nil, w.index.Ident
 		}
 		from := w.span.Min.Key
 		if bytes.Compare(w.key, from) > 0 {
@@ -269,7 +278,7 @@ func (w *keyWalk) pass(key, id, record []byte) (more bool, err error) {
 			return err
 		}
 		more = w.f(doc, func() bson.Value {
-			return bson.Document(new(bson.Builder).Binary("key", 0, key).Binary("id", 0, id).Finish())
+			return bson.Document(new(bson.Builder).Binary("key", 0, key).Binary("id", 0, id).Int64("of", int64(w.of)).Finish())
 		})
 		return nil
 	})

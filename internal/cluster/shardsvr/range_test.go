@@ -128,6 +128,37 @@ func TestClone(t *testing.T) {
 	}
 }
 
+// TestCloneByAnotherIndex: an index that becomes multikey in the middle of a copy supports the
+// shard key no more; the place in it is none in the index that comes next.
+func TestCloneByAnotherIndex(t *testing.T) {
+	m := start(t, "s0")
+	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1, y: 1}, name: "y"}, {key: {k: 1, z: 1}, name: "z"}]}`)
+	m.ask("d", `{insert: "c", documents: [{_id: -1, k: 0}]}`) // so it lies by _id
+	m.sharded(`{k: 1}`)
+	text := strings.Repeat("x", 2000)
+	for from := 0; from < 6000; from += 500 {
+		var docs []string
+		for i := from; i < from+500; i++ {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: 0, y: %d, z: %d, x: "%s"}`, i, i, 6000-i, text))
+		}
+		m.insert(docs...)
+	}
+	batches := 0
+	seen := m.clone(whole, func(bson.Value) {
+		if batches++; batches == 1 {
+			m.insert(`{_id: -2, k: 1, y: [1, 2], z: 0}`)
+		}
+	})
+	if batches < 2 {
+		t.Errorf("%d batches", batches)
+	}
+	for i := range 6000 {
+		if seen[fmt.Sprint(i)] == 0 {
+			t.Fatalf("%d did not come", i)
+		}
+	}
+}
+
 // TestSplitPoints: with the index and without it, the points cut a range into parts of the
 // size, or into halves.
 func TestSplitPoints(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 // KindDrop drops a collection: the commit removes it from config.collections, then
 // each shard drops it, the primary shard of the database last: it tells change streams.
 //
-// Args: {shards, primary, uuid if it is sharded}.
+// Args: {shards, primary, uuid, view: true for a view, which has none}. The shards drop nothing
+// else: a request may be sent again when another collection has the name. There are none if
+// nothing has it.
 const KindDrop = "drop"
 
 var drop = phases(nil, stages{
@@ -19,7 +21,7 @@ var drop = phases(nil, stages{
 }, nil)
 
 func (o *Operation) dropOn(shard string) Request {
-	return to(shard, "_shardsvrDrop", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "uuid") })
+	return to(shard, "_shardsvrDrop", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "uuid", "view") })
 }
 
 // others are the operation's shards but the primary one of the database, and primary is that

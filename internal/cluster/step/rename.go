@@ -6,7 +6,8 @@ import "github.com/mayflydb/mayfly/internal/bson"
 // A collection that has that name already is dropped.
 //
 // Args: {to, primary, shards: its owners and the primary shard, target: all other shards that
-// have the sharded collection with the new name, dropTarget: bool, version: 0|0 of the
+// have the sharded collection with the new name, former: all other shards, which may have an
+// entry of the time when they owned something, uuid, dropTarget: bool, version: 0|0 of the
 // generation}. Told: {versions, dropTarget: the UUID of what has the new name, if anything}.
 const KindRename = "rename"
 
@@ -30,9 +31,13 @@ var (
 			}
 			return out
 		}, func(o *Operation, _ Answers) []Request {
-			return each(texts(o.Args, "target"), func(shard string) Request {
+			targets := each(texts(o.Args, "target"), func(shard string) Request {
 				return to(shard, "_shardsvrDrop", o.Args.Lookup("to").Str(), func(b *bson.Builder) { b.Value("uuid", o.Told.Lookup("dropTarget")) })
 			})
+			// Else there would be two entries with one UUID when a chunk is moved there.
+			return append(targets, each(texts(o.Args, "former"), func(shard string) Request {
+				return to(shard, "_shardsvrDrop", o.Namespace, func(b *bson.Builder) { copied(b, o.Args, "uuid") })
+			})...)
 		}, dropChunks},
 		stages{abortEach},
 	)
