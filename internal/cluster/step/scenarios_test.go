@@ -285,9 +285,9 @@ func movePrimaryScenario() *scenario {
 func renameScenario() *scenario {
 	const target = "app.renamed"
 	return &scenario{
-		op:     operation(step.KindRename, new(bson.Builder).String("to", target).String("primary", "a").Strings("shards", "a", "b").Bool("dropTarget", false).Doc("version", versionDoc(at(later, 0, 0)))),
+		op:     operation(step.KindRename, new(bson.Builder).String("to", target).String("primary", "a").Strings("shards", "a", "b").Strings("former", "c").Value("uuid", uuid()).Bool("dropTarget", false).Doc("version", versionDoc(at(later, 0, 0)))),
 		told:   versions(map[string]shard.Version{"a": at(later, 3, 1), "b": at(later, 3, 1)}),
-		shards: onAll(),
+		shards: three(map[string]*clustertest.Collection{"a": collection(at(generation, 3, 1)), "b": collection(at(generation, 3, 1)), "c": collection(at(generation, 0, 0))}),
 		holds: func(w *world) error {
 			_, errNew := w.shards[0].Read(target, at(later, 3, 1))
 			_, errOld := w.shards[1].Read(events, at(generation, 3, 1))
