@@ -129,7 +129,7 @@ func (r *Router) divided(ctx context.Context, op *command.Op, ns schema.Namespac
 		}
 		slices.SortFunc(keys, shard.Bound.Compare)
 		for i := 1; i < analyzedRanges && len(keys) > 0; i++ {
-			if at := keys[i*len(keys)/analyzedRanges]; at.Compare(points[len(points)-1]) > 0 {
+			if at := keys[i*len(keys)/analyzedRanges]; at.Compare(points[len(points)-1]) > 0 && at.Compare(key.Max()) < 0 {
 				points = append(points, at)
 			}
 		}

@@ -2,6 +2,7 @@ package schema
 
 import (
 	"bytes"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/keystring"
@@ -9,7 +10,9 @@ import (
 
 // ShardBound is one end of a chunk or of a zone. Key is the key string of its
 // fields, which orders it among bounds and documents; TypeBits restore the exact
-// values. A hashed field holds hashes (longs), not values.
+// values. A hashed field holds hashes (longs), not values. The Key of MaxKey in every field is
+// not that key string but what follows all that begin with it: a document may have these
+// values, and is in the range that ends there.
 type ShardBound struct {
 	Key      []byte
 	TypeBits []byte
@@ -53,7 +56,7 @@ func (r ShardRange) Same(s ShardRange) bool {
 // Min returns the lowest bound: MinKey in every field.
 func (k *ShardKey) Min() ShardBound { return k.lowest }
 
-// Max returns the highest bound: MaxKey in every field.
+// Max returns the highest bound, MaxKey in every field, which is above all documents.
 func (k *ShardKey) Max() ShardBound { return k.highest }
 
 // Whole returns the whole key space.
@@ -64,7 +67,17 @@ func (k *ShardKey) ends() (lowest, highest ShardBound) {
 		lowest.Key = keystring.Append(lowest.Key, bson.MinKey, false, nil)
 		highest.Key = keystring.Append(highest.Key, bson.MaxKey, false, nil)
 	}
+	highest.Key = keystring.Successor(highest.Key)
 	return lowest, highest
+}
+
+// bound ends a bound to which the values of all fields were added.
+func (k *ShardKey) bound(b ShardBound) ShardBound {
+	if bytes.Equal(keystring.Successor(b.Key), k.highest.Key) {
+		return k.highest
+	}
+	b.TypeBits = keystring.TrimTypeBits(b.TypeBits)
+	return b
 }
 
 // ParseBound reads a bound: the fields of the key, in its order, and nothing
@@ -78,8 +91,7 @@ func (k *ShardKey) ParseBound(doc bson.Doc) (b ShardBound, ok bool) {
 		}
 		b.Add(it.Value)
 	}
-	b.TypeBits = keystring.TrimTypeBits(b.TypeBits)
-	return b, !it.Next()
+	return k.bound(b), !it.Next()
 }
 
 // boundable reports whether v is allowed in a bound for field i. (Manual, "Shard
@@ -100,7 +112,8 @@ func (b *ShardBound) Add(v bson.Value) {
 	b.TypeBits = keystring.AppendTypeBits(b.TypeBits, v)
 }
 
-// BoundOf returns the bound at which a document's shard key begins.
+// BoundOf returns the bound at which a document's shard key begins; the highest for MaxKey in
+// every field, at which no range begins.
 func (k *ShardKey) BoundOf(doc bson.Doc) (ShardBound, error) {
 	values, err := k.Values(doc)
 	if err != nil {
@@ -115,8 +128,7 @@ func (k *ShardKey) BoundOf(doc bson.Doc) (ShardBound, error) {
 			b.Add(it.Value)
 		}
 	}
-	b.TypeBits = keystring.TrimTypeBits(b.TypeBits)
-	return b, nil
+	return k.bound(b), nil
 }
 
 // Doc writes a bound as config.chunks and config.tags hold it.
@@ -131,6 +143,9 @@ func (k *ShardKey) Doc(b ShardBound) bson.Doc {
 // BoundValues are the values of a bound's fields, in their order: hashes of a hashed
 // one.
 func (k *ShardKey) BoundValues(b ShardBound) []bson.Value {
+	if bytes.Equal(b.Key, k.highest.Key) {
+		return slices.Repeat([]bson.Value{bson.MaxKey}, len(k.Parts))
+	}
 	vs, _, err := keystring.Decode(b.Key, b.TypeBits, make([]bool, len(k.Parts)))
 	if err != nil {
 		panic("shard: a bound that this key did not make") // bounds come only from ParseBound

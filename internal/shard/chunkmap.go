@@ -253,8 +253,7 @@ func (m *Map) blockBefore(end []byte) int {
 	return i
 }
 
-// find returns the chunk that contains key; a key at or after the highest
-// bound, as of a document with MaxKey in all fields, belongs to the last one.
+// find returns the chunk that contains key.
 func (m *Map) find(key []byte) (*block, int) {
 	b := m.blocks[m.blockOf(key)]
 	return b, b.find(key)

@@ -72,7 +72,7 @@ func SamplePoints(key *Key, sample []Bound, zones *Zones, n int) ([]Bound, error
 	points := zones.Within(key.Whole())
 	sample = slices.Clone(sample)
 	slices.SortFunc(sample, Bound.Compare)
-	have := map[string]bool{string(key.Min().Key): true} // keys that are points already, or cannot be
+	have := map[string]bool{string(key.Min().Key): true, string(key.Max().Key): true} // keys that are points already, or cannot be
 	for _, p := range points {
 		have[string(p.Key)] = true
 	}

@@ -574,3 +574,35 @@ func TestUndoneMoveIsRemoved(t *testing.T) {
 		}
 	}
 }
+
+// TestMoveTakesMaxKey: a document whose shard key is MaxKey is in the last range, as all others
+// are in theirs: it moves, changes on the way, and is removed where it was.
+func TestMoveTakesMaxKey(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	uuid := a.sharded(`{k: 1}`)
+	a.insert(`{_id: 1, k: 3}`, `{_id: 2, k: {"$maxKey": 1}}`)
+	receive(b, 10, uuid, `{k: 1}`, a, whole)
+	if n := awaitReceived(b, whole); n != 2 {
+		t.Errorf("%d documents are received, want 2", n)
+	}
+	a.insert(`{_id: 3, k: {"$maxKey": 1}}`)
+	a.ask("d", `{update: "c", updates: [{q: {_id: 2}, u: {$set: {n: 1}}, multi: true}], shardVersion: `+version(1)+`}`)
+	moveRange(t, 10, uuid, `{k: 1}`, a, b, whole, 0, 3)
+	found := b.ask("d", `{find: "c", filter: {k: {"$maxKey": 1}}, sort: {_id: 1}, shardVersion: `+version(3)+`}`).Lookup("cursor").Doc().Lookup("firstBatch").String()
+	if found != "[ { _id: 2, k: MaxKey, n: 1 }, { _id: 3, k: MaxKey } ]" {
+		t.Error(found)
+	}
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(5 * time.Millisecond) {
+		left, _ := bson.ExactInt64(a.ask("d", `{collStats: "c"}`).Lookup("count"))
+		if left == 0 {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d documents are left where they were", left)
+		}
+	}
+	// No chunk begins at MaxKey.
+	if r, err := b.try("admin", `{_shardsvrSplitPoints: "d.c", `+whole+`, bytes: {"$numberLong": "0"}, limit: 1}`); !mongoerr.Is(err, mongoerr.CannotSplit) {
+		t.Errorf("it is split: %s %v", r, err)
+	}
+}

@@ -38,6 +38,12 @@ func (r *request) splitPoints(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Not where MaxKey in all fields begins: no chunk does.
+	cut.points = slices.DeleteFunc(cut.points, func(p shard.Bound) bool { return p.Compare(key.Max()) == 0 })
+	if size == 0 && len(cut.points) == 0 {
+		_, err := shard.Median(nil)
+		return err
+	}
 	r.reply.OpenArray("points")
 	for i, p := range cut.points {
 		r.reply.Doc(bson.Index(i), key.Doc(p))
