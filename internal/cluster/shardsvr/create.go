@@ -224,9 +224,13 @@ func (r *request) unshard(ctx context.Context) error {
 	return err
 }
 
-// change updates the sharding of the request's collection. Errors: 26, 118, 361, and those of f.
+// change updates the sharding of the request's collection. Errors: 26, 117, 118, 361, and those
+// of f.
 func (r *request) change(ctx context.Context, f func(s *schema.Sharding) error) (*catalog.Collection, error) {
 	return r.s.cat.ChangeSharding(ctx, r.ns, func(c *catalog.Collection) (*schema.Sharding, bson.Doc, error) {
+		if err := r.current(); err != nil {
+			return nil, nil, err
+		}
 		if c.Sharding() == nil {
 			return nil, nil, mongoerr.New(mongoerr.NamespaceNotSharded, "%s is not sharded here", r.ns)
 		}

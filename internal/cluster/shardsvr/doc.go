@@ -17,9 +17,10 @@
 //
 // # Invariants
 //
-//   - one-term: what runs in the background writes only in the term in which it was begun.
-//     A member that steps up ends what is left of its earlier terms before it takes writes,
-//     and begins anew from what is stored: what it knew may be long over.
+//   - one-term: what runs in the background, and a request of an operation, writes only in the
+//     term in which it was begun. A member that steps up ends what is left of its earlier terms
+//     before it takes writes, and begins anew from what is stored: what it knew may be long
+//     over. The config servers send again what was ended.
 //
 // Start reading at shard.go, then move.go and receive.go.
 package shardsvr

@@ -81,6 +81,11 @@ func (s *Shard) command(name string, do func(*request, context.Context) error) *
 			if _, v := op.Body.First(); v.Type == bson.TypeString {
 				r.name, r.ns = v.Str(), schema.ParseNamespace(v.Str())
 			}
+			if op.Command.Place != command.WhereReadable {
+				inside, leave := s.inTerm(ctx, r)
+				defer leave()
+				ctx = inside
+			}
 			if v := op.Body.Lookup("operation"); !v.IsMissing() {
 				unlock, err := s.names.lock(ctx, r.name)
 				if err != nil {
@@ -179,9 +184,7 @@ func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
 		return errLate
 	}
 	if have != nil {
-		number := func(field string) int64 { n, _ := bson.ExactInt64(have.Lookup(field)); return n }
-		at := step.Fence{Number: number("number"), Phase: step.Phase(number("phase")), Term: number("term"), Seq: int32(number("seq"))}
-		switch c := f.Compare(at); {
+		switch c := f.Compare(storedFence(have)); {
 		case c < 0:
 			return errLate
 		case c == 0 && f.Low <= was:
@@ -193,6 +196,26 @@ func (s *Shard) raise(ctx context.Context, name string, f step.Fence) error {
 		return s.put(ctx, nil, operations, inCluster(b, f))
 	}
 	return s.raiseLow(ctx, inCluster(b, f), f)
+}
+
+// current fails if the fence of the request is not the one that is stored. Requests for a name
+// come one after the other on a member, and end with its term: so it always is, and whoever
+// changes what a shard owns holds that, and does not assume it. Errors: 117.
+func (r *request) current() error {
+	have, err := r.s.node.Stored(operations, r.name)
+	if err != nil {
+		return err
+	}
+	if have == nil || r.fence.Compare(storedFence(have)) != 0 {
+		return errLate
+	}
+	return nil
+}
+
+// storedFence is the fence that a document has.
+func storedFence(doc bson.Doc) step.Fence {
+	number := func(field string) int64 { n, _ := bson.ExactInt64(doc.Lookup(field)); return n }
+	return step.Fence{Number: number("number"), Phase: step.Phase(number("phase")), Term: number("term"), Seq: int32(number("seq"))}
 }
 
 // inCluster ends a document of a fence with the fence's cluster.

@@ -22,10 +22,10 @@ type member struct {
 	host string
 }
 
-func start(t testing.TB, name string) *member {
+func start(t testing.TB, name string, options ...string) *member {
 	t.Helper()
 	port := servertest.FreePort(t)
-	s := servertest.Start(t, "--port", fmt.Sprint(port), "--replSet", name, "--shardsvr", "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port))
+	s := servertest.Start(t, append([]string{"--port", fmt.Sprint(port), "--replSet", name, "--shardsvr", "--initiate", "--advertise", fmt.Sprintf("127.0.0.1:%d", port)}, options...)...)
 	m := &member{t: t, host: name + "/" + s.Address}
 	at, err := client.ParseSetString(m.host)
 	if err != nil {
@@ -604,5 +604,61 @@ func TestMoveTakesMaxKey(t *testing.T) {
 	// No chunk begins at MaxKey.
 	if r, err := b.try("admin", `{_shardsvrSplitPoints: "d.c", `+whole+`, bytes: {"$numberLong": "0"}, limit: 1}`); !mongoerr.Is(err, mongoerr.CannotSplit) {
 		t.Errorf("it is split: %s %v", r, err)
+	}
+}
+
+// hungReceive has b receive d.c from a new shard that does not answer for some seconds. When it
+// returns, b waits for it; answered has the error of the answer to the request.
+func hungReceive(t *testing.T, b *member) (answered chan error) {
+	t.Helper()
+	a := start(t, "s0", "--setParameter", "enableTestCommands=1")
+	uuid := a.sharded(`{k: "hashed"}`)
+	a.ask("admin", `{configureFailPoint: "failCommand", mode: {times: 1}, data: {failCommands: ["_shardsvrClone"], blockConnection: true, blockTimeMS: 3000}}`)
+	answered = make(chan error, 1)
+	go func() {
+		_, err := b.try("admin", `{_shardsvrReceive: "d.c", uuid: `+uuid+`, key: {k: "hashed"}, unique: false, from: "`+a.host+`", `+
+			`generation: {epoch: {"$oid": "0102030405060708090a0b0c"}, timestamp: {"$timestamp": {t: 9, i: 1}}}, `+whole+`, `+fence(10, step.Trying, 1)+`}`)
+		answered <- err
+	}()
+	for deadline := time.Now().Add(time.Minute); !strings.Contains(a.ask("admin", `{currentOp: 1}`).String(), "_shardsvrClone"); {
+		if time.Now().After(deadline) {
+			t.Fatal("the donor is not asked")
+		}
+	}
+	return answered
+}
+
+// TestRequestEndsWithTerm: a request that waits for another shard while its member ceases to be
+// the primary does nothing, and be it that the member is the primary again when the answer comes:
+// a later primary may have executed later requests.
+func TestRequestEndsWithTerm(t *testing.T) {
+	b := start(t, "s1")
+	answered := hungReceive(t, b)
+	b.ask("admin", `{replSetStepDown: 1, force: true, secondaryCatchUpPeriodSecs: 0}`)
+	select {
+	case err := <-answered:
+		if !mongoerr.Is(err, mongoerr.InterruptedDueToReplStateChange) {
+			t.Errorf("the answer is %v", err)
+		}
+	case <-time.After(time.Minute):
+		t.Fatal("no answer")
+	}
+	b.ask("d", `{insert: "other", documents: [{_id: 1}]}`) // in the next term
+	if r, err := b.try("admin", `{_shardsvrReceived: "d.c", `+whole+`}`); !mongoerr.Is(err, mongoerr.IllegalOperation) {
+		t.Errorf("something is received: %s %v", r, err)
+	}
+}
+
+// TestFenceIsHeld: a request does nothing to what the shard owns once the fence of a later one
+// is stored, whenever that came.
+func TestFenceIsHeld(t *testing.T) {
+	b := start(t, "s1")
+	answered := hungReceive(t, b)
+	b.ask("config", `{update: "cache.operations", updates: [{q: {_id: "d.c"}, u: {$set: {number: {"$numberLong": "11"}}}}]}`)
+	if err := <-answered; !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
+		t.Errorf("the answer is %v", err)
+	}
+	if r, err := b.try("admin", `{_shardsvrReceived: "d.c", `+whole+`}`); !mongoerr.Is(err, mongoerr.IllegalOperation) {
+		t.Errorf("something is received: %s %v", r, err)
 	}
 }

@@ -42,6 +42,8 @@ type Shard struct {
 		ended   bool                      // there are no sets any more
 		hosts   map[string]string         // set strings of other shards, by their names
 		asking  map[transactionID]bool    // prepared here, and their coordinators are asked
+
+		requests map[*request]context.CancelCauseFunc // in progress
 	}
 	coordinations coordinations
 }
@@ -52,9 +54,10 @@ func New(n *node.Node, others client.Options, log *slog.Logger) *Shard {
 	s := &Shard{node: n, cat: n.Catalog, exec: n.Exec, others: others, log: log, kick: make(chan struct{}, 1)}
 	s.work.jobs, s.work.sets = map[schema.Namespace]*job{}, map[string]*client.Set{}
 	s.work.hosts, s.work.asking = map[string]string{}, map[transactionID]bool{}
+	s.work.requests = map[*request]context.CancelCauseFunc{}
 	n.Dispatcher.Status.Document("twoPhaseCommitCoordinator", s.appendCoordinations)
 	n.Catalog.OnStepUp(func(context.Context) error { // before this member takes writes (invariant one-term)
-		s.endJobs()
+		s.endTerm()
 		s.wake()
 		return nil
 	})
@@ -107,7 +110,7 @@ func (s *Shard) Run(ctx context.Context) {
 			}
 			s.askAbout(ctx)
 		} else {
-			s.endJobs()
+			s.endTerm()
 		}
 		select {
 		case <-ctx.Done():
@@ -154,13 +157,33 @@ func (s *Shard) ending(ns schema.Namespace) bool {
 	return j != nil && j.ctx.Err() != nil
 }
 
-// endJobs begins to end all background work: it is a primary's, of one term. What is not done
-// begins again from what is stored.
-func (s *Shard) endJobs() {
+// endTerm begins to end all background work, and the requests: they are a primary's, of one
+// term. What is not done begins again from what is stored, and the config servers ask again.
+func (s *Shard) endTerm() {
 	s.work.Lock()
 	defer s.work.Unlock()
 	for _, j := range s.work.jobs {
 		j.cancel()
+	}
+	for _, end := range s.work.requests {
+		end(errEnded)
+	}
+}
+
+// inTerm returns the context of a request, which ends with the term, and under which nothing is
+// committed then (invariant one-term). A request that waits, for another shard or for what is
+// prepared, might else go on in a later term, behind the fence of a later request; and who asks
+// would wait for ever on a member that has the answer no more.
+func (s *Shard) inTerm(ctx context.Context, r *request) (inside context.Context, leave func()) {
+	inside, end := context.WithCancelCause(catalog.UntilEnd(ctx))
+	s.work.Lock()
+	defer s.work.Unlock()
+	s.work.requests[r] = end
+	return inside, func() {
+		s.work.Lock()
+		defer s.work.Unlock()
+		delete(s.work.requests, r)
+		end(nil)
 	}
 }
 
