@@ -15,6 +15,9 @@
 //
 //   - resumed: a term starts no new operation before those that it found have their
 //     claims again.
+//   - own-term: what was decided by the metadata that a term has read is written in that term or
+//     not at all. A process that becomes the primary ends its earlier term before it takes
+//     writes.
 //   - one-change: a command decides and writes under Server.mu, so that nothing changes
 //     in between.
 //

@@ -76,10 +76,10 @@ type Server struct {
 	maps map[bson.UUID]*shard.Map
 
 	claims claims
-	// now is the current term.
+	// now is the current term, taken the last one that has read the metadata.
 	terms struct {
 		sync.Mutex
-		now *term
+		now, taken *term
 	}
 	balancer balancer
 	unshards unshards
@@ -102,6 +102,10 @@ func New(o Options) *Server {
 	s := &Server{Options: o, maps: map[bson.UUID]*shard.Map{}}
 	s.balancer.soon = make(chan struct{}, 1)
 	s.claims.init()
+	o.Catalog.OnStepUp(func(context.Context) error { // before this process takes writes (invariant own-term)
+		s.endTerm()
+		return nil
+	})
 	return s
 }
 

@@ -145,11 +145,17 @@ func (s *Server) commit(ctx context.Context, writes ...write) error {
 	if slices.ContainsFunc(writes, func(w write) bool { return w.coll == settings || w.coll == shards || w.coll == tags }) {
 		defer s.balanceSoon()
 	}
+	s.terms.Lock()
+	t := s.terms.taken
+	s.terms.Unlock()
 	return s.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		for i := range writes {
 			if err := s.apply(ctx, u, &writes[i]); err != nil {
 				return err
 			}
+		}
+		if t != nil && t.ctx.Err() != nil { // asked within the unit, which is of one term (invariant own-term)
+			return errDeposed
 		}
 		return nil
 	})

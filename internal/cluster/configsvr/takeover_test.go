@@ -299,3 +299,21 @@ func TestClaimWaits(t *testing.T) {
 		}
 	})
 }
+
+// TestDecidedInEarlierTerm: what was decided by the metadata of a term is not written in a later
+// one of the same process: others may have changed them in between.
+func TestDecidedInEarlierTerm(t *testing.T) {
+	c := start(t)
+	defer c.end()
+	doc := put(versions, bson.MustParse(`{_id: 7}`))
+	err := c.s.change(t.Context(), func() ([]write, error) {
+		return []write{doc}, c.s.Catalog.StepUp(t.Context())
+	})
+	if !mongoerr.Is(err, mongoerr.PrimarySteppedDown) {
+		t.Errorf("it is written: %v", err)
+	}
+	c.await(t)
+	if err := c.s.change(t.Context(), func() ([]write, error) { return []write{doc}, nil }); err != nil {
+		t.Error(err)
+	}
+}

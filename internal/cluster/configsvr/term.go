@@ -14,6 +14,7 @@ import (
 // term is one term of this process as primary. Its goroutines end with it.
 type term struct {
 	ctx    context.Context
+	end    context.CancelCauseFunc
 	number uint64
 	// cluster is the cluster's id.
 	cluster [12]byte
@@ -56,7 +57,7 @@ func (s *Server) runTerm(ctx context.Context, n uint64) {
 	}
 	defer leave()
 	ctx, end := context.WithCancelCause(inside)
-	t := &term{ctx: ctx, number: n, running: map[int64]*running{}, places: make(chan struct{}, maxOperations)}
+	t := &term{ctx: ctx, end: end, number: n, running: map[int64]*running{}, places: make(chan struct{}, maxOperations)}
 	if err := s.take(t); err != nil {
 		s.Log.ErrorContext(ctx, "The config server cannot begin its term", "id", 9000601, "term", n, "error", err.Error())
 		end(err)
@@ -85,6 +86,9 @@ func (s *Server) runTerm(ctx context.Context, n uint64) {
 func (s *Server) take(t *term) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	s.terms.Lock()
+	s.terms.taken = t
+	s.terms.Unlock()
 	clear(s.maps)
 	s.claims.init()
 	if err := s.prepare(t.ctx); err != nil {
@@ -120,6 +124,15 @@ func (s *Server) take(t *term) error {
 	s.terms.now = t
 	s.terms.Unlock()
 	return nil
+}
+
+// endTerm ends the term whose metadata are in memory: others may have changed them since.
+func (s *Server) endTerm() {
+	s.terms.Lock()
+	defer s.terms.Unlock()
+	if s.terms.now = nil; s.terms.taken != nil {
+		s.terms.taken.end(errDeposed)
+	}
 }
 
 // term returns the current term. Errors: 10107.
