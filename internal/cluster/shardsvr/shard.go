@@ -240,7 +240,7 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 	s.work.running.Go(func() {
 		defer close(j.ended)
 		defer j.cancel()
-		if err := j.run(ctx); err != nil && ctx.Err() == nil {
+		if err := s.inside(ctx, j.run); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "Receiving or removing data of a cluster failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
 			if j.receive != nil && j.receive.stillReceives() == nil || j.reshard != nil || j.clone != nil {
 				<-ctx.Done() // keeps the error available to the next request
@@ -257,6 +257,20 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		delete(s.work.jobs, ns)
 	})
 	return j
+}
+
+// inside runs f on the data of this member: ctx ends when a snapshot is about to replace them.
+func (s *Shard) inside(ctx context.Context, f func(context.Context) error) error {
+	m := s.node.Dispatcher.Member
+	if m == nil {
+		return f(ctx)
+	}
+	ctx, leave, err := m.Enter(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
+	return f(ctx)
 }
 
 // stop ends the background work for a collection.
