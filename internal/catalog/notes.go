@@ -190,6 +190,10 @@ func (n *multikeyNote) apply(*Catalog) error {
 	return nil
 }
 
+// manyDropped is how many documents a unit drops as ranges at least for the engine to be
+// told: of fewer there is little to flush and to compact.
+const manyDropped = 1000
+
 // windowsNote says that the state of a collection's windows has changed; the
 // batch has the new one.
 type windowsNote struct {
@@ -209,6 +213,9 @@ func (n *windowsNote) apply(c *Catalog) error {
 		return err
 	}
 	n.l.setState(s)
+	if n.dead >= manyDropped {
+		c.engine.RangesDropped()
+	}
 	if s.Swept == s.Low {
 		n.l.dead.Store(0)
 	} else {

@@ -91,6 +91,7 @@ type Engine struct {
 	journal       *journal
 	control       *control
 	space         *space
+	pacing        *pacing
 	retired       retired
 	views         views
 	idleCompactor *idleCompactor
@@ -203,7 +204,8 @@ func (e *Engine) open() error {
 	e.journal = newJournal(e.opts.JournalInterval, e.fatal)
 	e.journal.stall = stallWatch{after: slowDiskThreshold, report: e.stalled}
 	e.space = newSpace(e.opts.FS, e.opts.Dir, memtablesMax*e.opts.MemtableBytes, e.log)
-	inner := &engineFS{FS: e.opts.FS, journal: e.journal, control: e.control, space: e.space, damaged: e.corrupt}
+	e.pacing = &pacing{since: time.Now(), metrics: func() *pebble.Metrics { return e.db.Metrics() }}
+	inner := &engineFS{FS: e.opts.FS, journal: e.journal, control: e.control, space: e.space, pacing: e.pacing, damaged: e.corrupt}
 	fs, health := vfs.WithDiskHealthChecks(inner, slowDiskThreshold, nil, func(i vfs.DiskSlowInfo) {
 		e.stalled(i.Path, i.Duration)
 	})
@@ -313,6 +315,7 @@ func (e *Engine) Close() error {
 }
 
 func (e *Engine) closeStore() error {
+	e.pacing.over.Store(true)
 	e.space.stop()
 	e.idleCompactor.stop()
 	e.journal.stop()

@@ -42,6 +42,7 @@ type engineFS struct {
 	journal *journal
 	control *control
 	space   *space
+	pacing  *pacing
 	damaged func(error)
 }
 
@@ -121,6 +122,8 @@ func (fs *engineFS) wrap(f vfs.File, name string, category vfs.DiskWriteCategory
 		return w
 	case ok && category == categoryManifest:
 		return &manifestFile{spaceFile: g, file: c, control: fs.control}
+	case category == categoryFlush || category == categoryCompaction:
+		return &pacedFile{spaceFile: g, pacing: fs.pacing, rested: time.Now()}
 	}
 	return g
 }
