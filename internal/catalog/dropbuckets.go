@@ -113,7 +113,7 @@ func (c *Catalog) dropBucketsBelow(ctx context.Context, coll *Collection, at Eva
 	}
 	var list *idList
 	if c.lists(coll) {
-		if list, err = coll.listSpans(c.engine, LowWater{}, high); err != nil {
+		if list, err = coll.listSpans(c.engine, LowWater{}, high, nil); err != nil {
 			return d, err
 		}
 		invariant.Check(int64(list.n) == sum[windowDocs], "catalog: a list has the buckets that a drop takes")

@@ -42,8 +42,9 @@ type Drop struct {
 	// nothing.
 	Did func(Dropped, time.Duration)
 	// Rest is called after each step with how long it took, and may block. alone says that
-	// the step was a unit that drops windows: nothing else of the removal runs, and no gate
-	// is closed. An error of it ends the removal then. Nil for nothing.
+	// the step was a unit that drops windows, or a part of listing its documents: nothing else
+	// of the removal runs, and no gate is closed. An error of it ends the removal then. Nil for
+	// nothing.
 	Rest func(took time.Duration, alone bool) error
 }
 
@@ -235,6 +236,9 @@ type dropper struct {
 	// has changed since; nil if documents are not listed, or few are.
 	listed  *storage.Snapshot
 	listing *listWatch
+	// rested is how long the removal has rested while it listed the unit that comes next, and
+	// restedFor how long it had worked before those rests.
+	rested, restedFor time.Duration
 }
 
 func (x *dropper) setWatch(w *dropWatch) {
@@ -244,17 +248,29 @@ func (x *dropper) setWatch(w *dropWatch) {
 }
 
 // did counts what a step did, given when it began, and calls Did and Rest.
-func (x *dropper) did(d Dropped, begun time.Time, alone bool) error {
+func (x *dropper) did(d Dropped, begun time.Time) error {
 	took := time.Since(begun) // without the wait for another step's Rest
+	x.count(d, took)
+	return x.rest(took, false)
+}
+
+// count counts what a step did, and calls Did.
+func (x *dropper) count(d Dropped, took time.Duration) {
 	x.stepped.Lock()
 	defer x.stepped.Unlock()
 	x.d.add(d)
 	if x.o.Did != nil {
 		x.o.Did(d, took)
 	}
+}
+
+// rest calls Rest.
+func (x *dropper) rest(took time.Duration, alone bool) error {
 	if x.o.Rest == nil {
 		return nil
 	}
+	x.stepped.Lock()
+	defer x.stepped.Unlock()
 	return x.o.Rest(took, alone)
 }
 
@@ -442,7 +458,7 @@ func (x *dropper) reassignGroup(ctx context.Context, group []RecordKey) error {
 	for _, k := range busy {
 		x.watch.note(k)
 	}
-	return x.did(Dropped{Reassigned: reassigned}, begun, false)
+	return x.did(Dropped{Reassigned: reassigned}, begun)
 }
 
 // inLatest returns the newest descriptor of a collection whose gate the unit is
@@ -480,6 +496,7 @@ func (x *dropper) drop(ctx context.Context) (touched []RecordKey, more bool, err
 // part.
 func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) bool) (more bool, err error) {
 	begun := time.Now()
+	x.rested, x.restedFor = 0, 0
 	upTo, list, err := x.listPart()
 	if err != nil {
 		return false, err
@@ -504,16 +521,18 @@ func (x *dropper) dropPart(ctx context.Context, may func(sum [windowSums]int64) 
 	if err != nil {
 		return false, err
 	}
-	last := upTo == x.cut
+	last, took := upTo == x.cut, time.Since(begun)-x.rested
+	x.count(gone, took)
+	took -= x.restedFor
 	if gone.Docs == 0 {
 		x.d.More = x.d.More || !last // others have removed documents there: try later
-		return false, x.did(gone, begun, true)
+		return false, x.rest(took, true)
 	}
 	if x.from == x.low {
 		x.from = upTo
 	}
 	x.low = upTo
-	return !last, x.did(gone, begun, true)
+	return !last, x.rest(took, true)
 }
 
 // sum adds up the windows below a mark; windows is the number of those with

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
@@ -23,6 +24,9 @@ const (
 	// window: writers of the collection wait while its entry, of a tenth of a megabyte with
 	// ObjectIds, is committed, and the governor looks at clients after each.
 	listedDocs = 1 << 13
+	// listedStep is after how many documents a removal that lists them may rest: to read them
+	// takes about a quarter of a millisecond.
+	listedStep = 512
 	// listedAtOnce is up to how many documents are listed with the gate closed: that
 	// takes less time than to set a watch.
 	listedAtOnce = 512
@@ -90,13 +94,17 @@ func (l *idList) add(doc bson.Doc) error {
 	return nil
 }
 
-// addSpan adds the documents of some sections, as they are in r.
-func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span) error {
+// addSpan adds the documents of some sections, as they are in r, and calls rest, if there is
+// one, after each listedStep.
+func (l *idList) addSpan(c *Collection, r storage.Reader, span layout.Span, rest func() error) error {
 	return c.iters(r, span, func(it *storage.Iter) (more bool, err error) {
 		for ok := it.First(); ok; ok = it.Next() {
 			v, err := it.Value()
 			if err == nil {
 				err = l.add(v)
+			}
+			if err == nil && rest != nil && l.n%listedStep == 0 {
+				err = rest()
 			}
 			if err != nil {
 				return false, err
@@ -239,15 +247,24 @@ func (x *dropper) listPart() (upTo LowWater, list *idList, err error) {
 	if x.listed == nil {
 		x.beginList()
 	}
-	list, err = x.coll.listSpans(x.listed, x.low, upTo)
+	begun := time.Now()
+	list, err = x.coll.listSpans(x.listed, x.low, upTo, func() error {
+		took := time.Since(begun)
+		err := x.rest(took, true)
+		x.restedFor += took
+		x.rested += time.Since(begun) - took
+		begun = time.Now()
+		return err
+	})
 	return upTo, list, err
 }
 
-// listSpans lists the documents in the sections from one mark up to another.
-func (c *Collection) listSpans(r storage.Reader, from, upTo LowWater) (*idList, error) {
+// listSpans lists the documents in the sections from one mark up to another. rest is that of
+// addSpan.
+func (c *Collection) listSpans(r storage.Reader, from, upTo LowWater, rest func() error) (*idList, error) {
 	list := c.newList()
 	for _, span := range c.sections.Spans(from, upTo) {
-		if err := list.addSpan(c, r, span); err != nil {
+		if err := list.addSpan(c, r, span, rest); err != nil {
 			return nil, err
 		}
 	}
@@ -292,7 +309,7 @@ func (x *dropper) finishList(list *idList, upTo LowWater, docs int64) (*idList, 
 			return list, err
 		}
 	}
-	return x.coll.listSpans(x.c.engine, x.low, upTo)
+	return x.coll.listSpans(x.c.engine, x.low, upTo, nil)
 }
 
 // recordExpired records that the documents of a list were removed as a range, by

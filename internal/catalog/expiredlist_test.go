@@ -264,9 +264,9 @@ func TestExpiredListOff(t *testing.T) {
 	}
 }
 
-// TestDropRests has a removal whose documents are told rest between its units: it holds
-// nothing then, others write, and a brake that replies in the rest is the end of it
-// (invariant brake).
+// TestDropRests has a removal whose documents are told rest between its units and while it
+// lists: it holds nothing then, others write, and a brake that replies in the rest is the end of
+// it (invariant brake).
 func TestDropRests(t *testing.T) {
 	k, coll := openListing(t)
 	const units, due = 4, 100 * windowWidthMS
@@ -276,12 +276,17 @@ func TestDropRests(t *testing.T) {
 	insertDated(t, k.c, coll, units*listedDocs, units*listedDocs+1, 100*due)
 	coll = coll.Latest()
 	permit := &Permit{Units: new(sync.RWMutex), InForce: func(*Collection) bool { return true }}
-	rests := 0
-	o := Drop{Rule: coll.Rules()[0], Now: due, Permit: permit, Rest: func(took time.Duration, alone bool) error {
+	rests, gone := 0, int64(0)
+	restsIn := map[int64]int{} // by the number of documents that were gone
+	var work, took time.Duration
+	o := Drop{Did: func(d Dropped, t time.Duration) { gone, took = gone+d.Docs, took+t }, Rule: coll.Rules()[0], Now: due, Permit: permit, Rest: func(worked time.Duration, alone bool) error {
 		rests++
-		if !alone || took <= 0 {
-			t.Errorf("a rest after %v, alone: %v", took, alone)
+		restsIn[gone]++
+		work += worked
+		if !alone || worked <= 0 {
+			t.Errorf("a rest after %v, alone: %v", worked, alone)
 		}
+		time.Sleep(time.Millisecond)
 		if !permit.Units.TryLock() {
 			t.Error("a unit is still running")
 			return nil
@@ -293,18 +298,36 @@ func TestDropRests(t *testing.T) {
 		}
 		coll.live.gate.Unlock()
 		insertDated(t, k.c, coll, units*listedDocs+rests, units*listedDocs+rests+1, 100*due)
-		if rests == 2 {
+		if restsIn[2*listedDocs] == 2 {
 			permit.InForce = func(*Collection) bool { return false }
 		}
 		return nil
 	}}
-	if d, err := k.c.DropWindows(t.Context(), coll, o); !errors.Is(err, ErrNoPermit) || d.Docs != 2*listedDocs || rests != 2 {
+	if d, err := k.c.DropWindows(t.Context(), coll, o); !errors.Is(err, ErrNoPermit) || d.Docs != 2*listedDocs {
 		t.Fatalf("%+v after %d rests: %v", d, rests, err)
+	}
+	// The third unit was listed, but not removed: what it took is in none that was counted.
+	const parts = listedDocs / listedStep
+	if restsIn[0] != parts || restsIn[listedDocs] != 1+parts || restsIn[2*listedDocs] != 1+parts {
+		t.Errorf("rests by what was gone: %v", restsIn)
+	}
+	if rested := time.Duration(rests) * time.Millisecond; took <= 0 || work <= 0 || took > work {
+		t.Errorf("the units took %v, and it rested for %v of work, %v long", took, work, rested)
 	}
 	permit.InForce = func(*Collection) bool { return true }
 	ended := errors.New("ended")
-	o.Rest = func(time.Duration, bool) error { return ended }
+	gone = 0
+	o.Rest = func(time.Duration, bool) error {
+		if gone > 0 {
+			return ended
+		}
+		return nil
+	}
 	if d, err := k.c.DropWindows(t.Context(), coll.Latest(), o); !errors.Is(err, ended) || d.Docs != listedDocs {
+		t.Fatalf("%+v: %v", d, err)
+	}
+	o.Rest = func(time.Duration, bool) error { return ended }
+	if d, err := k.c.DropWindows(t.Context(), coll.Latest(), o); !errors.Is(err, ended) || d.Docs != 0 {
 		t.Fatalf("%+v: %v", d, err)
 	}
 	o.Rest = nil

@@ -23,7 +23,7 @@ func BenchmarkTelling(b *testing.B) {
 				if err != nil {
 					return err
 				}
-				list, err := coll.listSpans(c.engine, at, upTo)
+				list, err := coll.listSpans(c.engine, at, upTo, nil)
 				if err != nil {
 					return err
 				}

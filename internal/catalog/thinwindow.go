@@ -289,5 +289,5 @@ func (x *dropper) removeGroup(ctx context.Context, group []RecordKey) error {
 	if err != nil {
 		return err
 	}
-	return x.did(done, begun, false)
+	return x.did(done, begun)
 }

@@ -44,10 +44,10 @@ const (
 	spare = 0.1
 	// learnSpare is how fast the governor adapts to how busy they are.
 	learnSpare = 0.3
-	// rangeRest is how much longer than a unit that removes a range the pause after it is
-	// while there is a foreground, and maxRangeRest the longest such pause: units of 8,192
-	// documents, each told in the oplog, are some 300,000 a second with it. The share may
-	// make it longer.
+	// rangeRest is how much longer than a unit that removes a range, or a part of listing its
+	// documents, the pause after it is while there is a foreground, and maxRangeRest the longest
+	// such pause: units of 8,192 documents, each told in the oplog, are some 250,000 a second
+	// with it. The share may make it longer.
 	rangeRest    = 4
 	maxRangeRest = 20 * time.Millisecond
 	// fewRemoved is the share of a period up to which removal has no effect that
@@ -144,9 +144,9 @@ func (g *governor) worked(took time.Duration) time.Duration {
 	return time.Duration(float64(took) * (1/g.mu.share - 1))
 }
 
-// ranged is worked for a unit that removes a range. While there is a foreground, clients
-// have the machine for a while after each, whatever the share is: units follow one another,
-// and many are over before the share has fallen.
+// ranged is worked for a unit that removes a range, or a part of listing its documents. While
+// there is a foreground, clients have the machine for a while after each, whatever the share
+// is: units follow one another, and many are over before the share has fallen.
 func (g *governor) ranged(took time.Duration) time.Duration {
 	rest := g.worked(took)
 	if g.Busy() {

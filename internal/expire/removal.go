@@ -170,7 +170,8 @@ func (v *removal) sweeping(ctx context.Context) func(time.Duration) error {
 	return func(took time.Duration) error { return v.pass.pause(ctx, v.m.governor.worked(took)) }
 }
 
-// resting is called after each unit that removes a range, outside of gates and units: a
+// resting is called after each unit that removes a range, and while its documents are listed,
+// outside of gates and units: a
 // brake or fsyncLock need not wait for the pause. It does not make the visit yield: a unit
 // closes the collection's gate, and a thread of lower priority would keep it closed for
 // long where others want the processors.
