@@ -183,11 +183,17 @@ func (n *Node) checkDatabase(db string, received bson.Doc, writes bool) error {
 
 // admitToDatabase holds a command that defines or lists something to the version of the
 // database that came with it, and one that defines without a version to whether the database
-// moves. What is sharded does not lie with its database. Errors: 249, 319.
+// moves. What is sharded does not lie with its database; where it is not here, a version that
+// says that it is one is stale. Errors: 249, 319, 13388.
 func (n *Node) admitToDatabase(op *command.Op, writes bool) error {
-	v := op.Generic.Versions
-	if c := n.Catalog.Lookup(namespace(op)); c != nil && c.Sharding() != nil {
+	v, ns := op.Generic.Versions, namespace(op)
+	if c := n.Catalog.Lookup(ns); c != nil && c.Sharding() != nil {
 		return nil
+	}
+	if v != nil && v.Shard.IsSet() {
+		if err := schema.CheckShardVersion(ns.String(), n.ShardName(), v.Shard, schema.UnshardedVersion); err != nil {
+			return err
+		}
 	}
 	switch {
 	case v != nil && v.Database != nil:

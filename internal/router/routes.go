@@ -233,19 +233,34 @@ func (r *Router) loadChunks(ctx context.Context, rt, known *route) error {
 	} else if key, err = shard.ParseKey(document(c.Lookup("key"))); err != nil {
 		return err
 	}
-	var chunks []shard.Chunk
-	err = r.eachConfig(ctx, "chunks", filter.Finish(), nil, func(d bson.Doc) error {
-		c, err := key.ParseChunk(generation, d)
-		chunks = append(chunks, c)
-		return err
-	})
-	if err != nil {
+	if again {
+		var changes []shard.Chunk
+		err = r.eachConfig(ctx, configQuery{coll: "chunks", filter: filter.Finish(), snapshot: true, fields: chunkFields}, func(d bson.Doc) error {
+			c, err := key.ParseChunk(generation, d)
+			changes = append(changes, c)
+			return err
+		})
+		if err == nil {
+			rt.chunks, err = known.chunks.With(changes)
+		}
 		return err
 	}
-	if again {
-		rt.chunks, err = known.chunks.With(chunks)
-	} else {
-		rt.chunks, err = shard.NewMap(rt.ns, key, generation, chunks)
+	b := shard.NewBuilder(rt.ns, key, generation)
+	err = r.eachConfig(ctx, configQuery{coll: "chunks", filter: filter.Finish(), sort: byMin, snapshot: true, fields: chunkFields}, func(d bson.Doc) error {
+		c, err := key.ParseChunk(generation, d)
+		if err != nil {
+			return err
+		}
+		return b.Add(c)
+	})
+	if err == nil {
+		rt.chunks, err = b.Map()
 	}
 	return err
 }
+
+// chunkFields are the fields of config.chunks that a router has a use for, less than half of
+// their bytes.
+var chunkFields = new(bson.Builder).Int32("_id", 0).Int32("min", 1).Int32("max", 1).Int32("shard", 1).Int32("lastmod", 1).Finish()
+
+var byMin = new(bson.Builder).Int32("min", 1).Finish()

@@ -36,39 +36,67 @@ func NewMap(ns string, key *Key, gen Generation, chunks []Chunk) (*Map, error) {
 		chunks = slices.Clone(chunks)
 		slices.SortFunc(chunks, byMin)
 	}
-	m := &Map{Namespace: ns, key: key, gen: gen}
-	if err := m.checkCover(chunks, key.Whole()); err != nil {
-		return nil, err
-	}
-	parts := make([]piece, len(chunks))
+	b := NewBuilder(ns, key, gen)
 	for i := range chunks {
-		parts[i].chunk = &chunks[i]
+		if err := b.Add(chunks[i]); err != nil {
+			return nil, err
+		}
 	}
-	m.blocks = m.pack(key.Min(), parts)
-	m.updateOwned(nil, m.blocks)
-	return m, nil
+	return b.Map()
 }
 
-// checkCover checks that consecutive chunks cover a range. (invariant cover)
-func (m *Map) checkCover(chunks []Chunk, r Range) error {
-	at := r.Min
-	for i := range chunks {
-		c := &chunks[i]
-		if c.Shard == "" || c.Min.Compare(c.Max) >= 0 {
-			return m.broken("chunk %s is empty or has no shard", m.key.RangeText(c.Range))
-		}
-		switch d := c.Min.Compare(at); {
-		case d < 0:
-			return m.broken("chunk %s overlaps the one that ends at %s", m.key.RangeText(c.Range), m.key.Doc(at))
-		case d > 0:
-			return m.broken("no chunk for %s", m.key.RangeText(Range{Min: at, Max: c.Min}))
-		}
-		at = c.Max
+// Builder makes a Map of chunks that come in the order of their keys. It keeps them as the map
+// does, but for the last few.
+type Builder struct {
+	m   *Map
+	at  Bound   // where the next chunk begins
+	run []Chunk // blockChunks at most, which are in no block yet
+}
+
+// NewBuilder returns the builder of the map of a collection.
+func NewBuilder(ns string, key *Key, gen Generation) *Builder {
+	return &Builder{m: &Map{Namespace: ns, key: key, gen: gen}, at: key.Min()}
+}
+
+// Add adds the chunk that follows. Error 117 as NewMap. (invariant cover)
+func (b *Builder) Add(c Chunk) error {
+	m := b.m
+	if c.Shard == "" || c.Min.Compare(c.Max) >= 0 {
+		return m.broken("chunk %s is empty or has no shard", m.key.RangeText(c.Range))
 	}
-	if at.Compare(r.Max) != 0 {
-		return m.broken("the chunks end at %s, not at %s", m.key.Doc(at), m.key.Doc(r.Max))
+	switch d := c.Min.Compare(b.at); {
+	case d < 0:
+		return m.broken("chunk %s overlaps the one that ends at %s", m.key.RangeText(c.Range), m.key.Doc(b.at))
+	case d > 0:
+		return m.broken("no chunk for %s", m.key.RangeText(Range{Min: b.at, Max: c.Min}))
 	}
+	if len(b.run) == blockChunks {
+		b.pack()
+	}
+	b.run, b.at = append(b.run, c), c.Max
 	return nil
+}
+
+// pack makes a block of the last chunks.
+func (b *Builder) pack() {
+	parts := make([]piece, len(b.run))
+	for i := range b.run {
+		parts[i].chunk = &b.run[i]
+	}
+	b.m.blocks = append(b.m.blocks, b.m.pack(b.run[0].Min, parts)...)
+	clear(b.run)
+	b.run = b.run[:0]
+}
+
+// Map returns the map of all chunks that were added. The builder ends with it. Error 117 as
+// NewMap.
+func (b *Builder) Map() (*Map, error) {
+	if end := b.m.key.Max(); b.at.Compare(end) != 0 {
+		return nil, b.m.broken("the chunks end at %s, not at %s", b.m.key.Doc(b.at), b.m.key.Doc(end))
+	}
+	b.pack()
+	b.m.updateOwned(nil, b.m.blocks)
+	return b.m, nil
 }
 
 func (m *Map) broken(format string, args ...any) error {
