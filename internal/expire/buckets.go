@@ -40,12 +40,7 @@ func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 
 func (d *bucketRemover) rule() *schema.Rule { return d.Rule.Rule }
 func (d *bucketRemover) find(c *catalog.Collection) *schema.Rule {
-	for _, r := range c.BucketRules() {
-		if r.Name == d.Rule.Name {
-			return r.Rule
-		}
-	}
-	return nil
+	return inForce(c, rule{c.UUID, d.Rule.Name})
 }
 func (d *bucketRemover) limits() *Limits     { return &d.Limits }
 func (d *bucketRemover) statement() bson.Doc { return d.Statement(d.c.Settings.Timeseries) }

@@ -25,6 +25,8 @@
 //     pass is counted.
 //   - brake (package catalog): after the reply to DDL or a change of a parameter that
 //     keeps documents from expiring, no such document is removed.
+//   - leased: what a shard has of a budget that it shares with others ends no later than the
+//     config servers count it as given: its time runs from before it asked.
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
 // A visit (removal.go) works with a remover of documents.go or buckets.go, which

@@ -56,10 +56,7 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 
 func (d *documentRemover) rule() *schema.Rule { return d.Rule.Rule }
 func (d *documentRemover) find(c *catalog.Collection) *schema.Rule {
-	if r := ruleOf(c, d.by); r != nil {
-		return r.Rule
-	}
-	return nil
+	return inForce(c, d.by)
 }
 func (d *documentRemover) limits() *Limits     { return &d.Limits }
 func (d *documentRemover) statement() bson.Doc { return d.Statement() }

@@ -47,6 +47,9 @@ type Options struct {
 	// Guest says that the process is another program's, whose threads and processors are not
 	// for removal to change.
 	Guest bool
+	// Shares asks for this shard's shares of the budgets of sharded collections; nil where each
+	// is this server's alone.
+	Shares func(ctx context.Context, claims []Claim) (Shares, error)
 }
 
 // Monitor is the TTL monitor: one background goroutine that removes what is
@@ -191,6 +194,9 @@ func (m *Monitor) Start() {
 	m.done.Go(func() { m.sweeps(ctx) })
 	m.done.Go(func() { m.sealIdle(ctx) })
 	m.done.Go(func() { m.relayAll(ctx) })
+	if m.o.Shares != nil {
+		m.done.Go(func() { m.shareBudgets(ctx) })
+	}
 }
 
 // Stop ends the passes and waits for the running one to end.

@@ -143,7 +143,7 @@ func worthRelaying(s catalog.RelaySample) bool { return s.Expire*relayExpire >= 
 // budgeted reports whether a budget bounds removal by a rule: then documents are not
 // removed as ranges.
 func (m *Monitor) budgeted(c *catalog.Collection, r *catalog.Rule, k *ruleState) bool {
-	docs, bytes := k.left(m.states.budgets(c, r.Own.Budget, k, m.params.budget()))
+	docs, bytes := k.left(m.budgets(c, r.Own.Budget, k))
 	return docs < unlimited || bytes < unlimited
 }
 
@@ -422,7 +422,7 @@ func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
 	}
 	d := by.(*documentRemover)
 	x.v = &removal{m: m, c: x.c, r: of, k: k, by: by, pass: x.pass, op: x.op, begunAt: limits, batched: true}
-	x.v.budgets = m.states.budgets(x.c, r.Own.Budget, k, m.params.budget())
+	x.v.budgets = m.budgets(x.c, r.Own.Budget, k)
 	o.Rule, o.Now, o.Drops = d.Rule, d.Now, x.v.permit().InForce
 }
 

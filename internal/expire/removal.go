@@ -54,7 +54,7 @@ type removal struct {
 // instants (invariant oldest-first).
 func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	m, limits := v.m, v.by.limits()
-	v.budgets = m.states.budgets(v.c, v.by.rule().Own.Budget, v.k, m.params.budget())
+	v.budgets = m.budgets(v.c, v.by.rule().Own.Budget, v.k)
 	docs, spent := v.allow(limits)
 	if spent {
 		return false, nil
@@ -108,6 +108,11 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 		m.fail(err)
 	}
 	return false, nil
+}
+
+// budgets returns those that a visit must keep within.
+func (m *Monitor) budgets(c *catalog.Collection, own schema.Budget, k *ruleState) []*budget {
+	return m.states.budgets(c, own, k, m.params.budget(), m.o.Shares != nil && c.Sharding() != nil)
 }
 
 // permit lets the visit continue while its rule and the limits are unchanged: any

@@ -188,7 +188,11 @@ func (m *Monitor) kept(db string, r *schema.Rule, f *forecast.Forecast, record R
 	if at := time.UnixMilli(f.Now); !r.Settings.Window.Open(at) {
 		add("outside of its window, which opens at %s", r.Settings.Window.Opens(at).UTC().Format(time.RFC3339))
 	}
-	if record.Spent && f.Due.Documents > 0 {
+	switch {
+	case f.Due.Documents == 0:
+	case record.Unshared:
+		add("the config servers have not said what of its budget is this shard's")
+	case record.Spent:
 		add("its budget is used up for now")
 	}
 	if m.o.Catalog.Clock.Off() != 0 {

@@ -46,6 +46,8 @@ type Record struct {
 	Lag time.Duration
 	// Spent says that a budget ended the last visit.
 	Spent bool
+	// Unshared says that it was so because this shard has no part of it.
+	Unshared bool
 	// PerSecond is how many documents are removed per second, on average over a
 	// minute.
 	PerSecond float64
@@ -140,33 +142,44 @@ func (t *ruleStates) keep(rs []rule) {
 	}
 }
 
-// budgets returns those that a visit of a rule must keep within: the rule's
-// own, its collection's, and that of all removal.
-func (t *ruleStates) budgets(c *catalog.Collection, own schema.Budget, k *ruleState, all schema.Budget) []*budget {
+// budgetOf returns the budget of a rule's index, or of its collection.
+func (t *ruleStates) budgetOf(r rule) *budget {
+	if r.index != "" {
+		return &t.of(r).budget
+	}
 	t.mu.Lock()
-	of := t.mu.collections[c.UUID]
+	defer t.mu.Unlock()
+	of := t.mu.collections[r.collection]
 	if of == nil {
 		of = &budget{}
-		t.mu.collections[c.UUID] = of
+		t.mu.collections[r.collection] = of
 	}
-	t.mu.Unlock()
-	now := time.Now()
-	k.budget.set(own, now)
-	of.set(c.Settings.Expiry.Budget, now)
-	t.all.set(all, now)
+	return of
+}
+
+// budgets returns those that a visit of a rule must keep within: the rule's
+// own, its collection's, and that of all removal. shared says that the first two are shared
+// with other shards.
+func (t *ruleStates) budgets(c *catalog.Collection, own schema.Budget, k *ruleState, all schema.Budget, shared bool) []*budget {
+	of, now := t.budgetOf(rule{collection: c.UUID}), time.Now()
+	k.budget.set(own, shared, now)
+	of.set(c.Settings.Expiry.Budget, shared, now)
+	t.all.set(all, false, now)
 	return []*budget{&k.budget, of, &t.all}
 }
 
 // left returns how many documents and bytes budgets leave.
 func (k *ruleState) left(budgets []*budget) (docs, bytes int64) {
 	docs, bytes = unlimited, unlimited
+	lost := false
 	for _, b := range budgets {
-		n, size := b.left(time.Now())
-		docs, bytes = min(docs, n), min(bytes, size)
+		now := time.Now()
+		n, size := b.left(now)
+		docs, bytes, lost = min(docs, n), min(bytes, size), lost || b.lost(now)
 	}
 	k.Lock()
 	defer k.Unlock()
-	k.Spent = docs == 0
+	k.Spent, k.Unshared = docs == 0, lost
 	return docs, bytes
 }
 
@@ -204,6 +217,15 @@ func (k *ruleState) other(seconds int64) bool {
 	k.Lock()
 	defer k.Unlock()
 	return k.in != 0 && k.seconds != seconds
+}
+
+// goOn has due checks go on with all that is due where a budget has ended the visit of a pass.
+func (k *ruleState) goOn() {
+	k.Lock()
+	defer k.Unlock()
+	if k.Spent {
+		k.cleared = math.MinInt64
+	}
 }
 
 // late notes for how long something has been due, given its instant.

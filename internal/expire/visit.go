@@ -15,7 +15,11 @@ import (
 // it stopped at one. A failure of the visit is logged and not returned; an
 // error that is returned ends the pass.
 func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
-	return m.visitAfter(ctx, r, func(*ruleState) int64 { return math.MinInt64 })
+	hit, err = m.visitAfter(ctx, r, func(*ruleState) int64 { return math.MinInt64 })
+	if k := m.states.known(r); k != nil {
+		k.goOn()
+	}
+	return hit, err
 }
 
 // visitAfter is visit for what is due since an instant.

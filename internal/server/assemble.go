@@ -55,15 +55,19 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	if err != nil {
 		return nil, errors.Join(err, data.close())
 	}
-	shard, err := s.shardServer(n)
+	shard, work, err := s.shardServer(n)
 	if err != nil {
 		return nil, errors.Join(err, data.close())
 	}
-	cluster = append(cluster, shard...)
+	cluster = append(cluster, work...)
 	if s.Options.Security.Authorization {
 		n.EnableAccessControl()
 	}
-	ttl := expire.New(expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), Guest: s.Guest})
+	expiry := expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), Guest: s.Guest}
+	if shard != nil {
+		expiry.Shares = shard.ShareExpiry
+	}
+	ttl := expire.New(expiry)
 	d.RemoveDue = ttl.Pass
 	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)

@@ -20,6 +20,8 @@
 //     writes.
 //   - one-change: a command decides and writes under Server.mu, so that nothing changes
 //     in between.
+//   - whole-budget: what shards may have of a budget of expiry at a time is the whole of it at
+//     most, whichever answers were lost and whoever is primary (shareexpiry.go).
 //
 // (docs/rfcs/0023-cluster.md)
 //

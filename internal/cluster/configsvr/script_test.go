@@ -55,6 +55,8 @@ type primary struct {
 func (p *primary) Term() uint64             { return p.term.Load() }
 func (p *primary) Changed() <-chan struct{} { return p.changed.Next() }
 
+func (p *primary) ReadIndex(context.Context) error { return nil }
+
 func (p *primary) set(n uint64) {
 	p.term.Store(n)
 	p.changed.Broadcast()

@@ -26,6 +26,9 @@ type Primary interface {
 	Term() uint64
 	// Changed is closed when the term may have changed.
 	Changed() <-chan struct{}
+	// ReadIndex returns when this process has been the primary at a moment after the call.
+	// Errors: 10107 if it is not.
+	ReadIndex(ctx context.Context) error
 }
 
 // Options are the dependencies of a Server.
@@ -83,6 +86,7 @@ type Server struct {
 	}
 	balancer balancer
 	unshards unshards
+	sharing  sharing
 }
 
 // New makes a Server.
@@ -120,7 +124,7 @@ func (s *Server) Commands() []*command.Command {
 		s.split(), s.mergeChunks(), s.mergeAllChunksOnShard(), s.moveChunk(), s.moveRange(), s.clearJumboFlag(),
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),
 		s.balancerStart(), s.balancerStop(), s.balancerStatus(), s.balancerCollectionStatus(), s.configureCollectionBalancing(), s.setAllowMigrations(),
-		s.configureQueryAnalyzer(), s.refreshQueryAnalyzers(),
+		s.configureQueryAnalyzer(), s.refreshQueryAnalyzers(), s.shareExpiry(),
 	)
 }
 

@@ -3,6 +3,7 @@ package configsvr
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -16,6 +17,7 @@ type term struct {
 	ctx    context.Context
 	end    context.CancelCauseFunc
 	number uint64
+	began  time.Time
 	// cluster is the cluster's id.
 	cluster [12]byte
 	work    sync.WaitGroup
@@ -57,7 +59,7 @@ func (s *Server) runTerm(ctx context.Context, n uint64) {
 	}
 	defer leave()
 	ctx, end := context.WithCancelCause(inside)
-	t := &term{ctx: ctx, end: end, number: n, running: map[int64]*running{}, places: make(chan struct{}, maxOperations)}
+	t := &term{ctx: ctx, end: end, number: n, began: time.Now(), running: map[int64]*running{}, places: make(chan struct{}, maxOperations)}
 	if err := s.take(t); err != nil {
 		s.Log.ErrorContext(ctx, "The config server cannot begin its term", "id", 9000601, "term", n, "error", err.Error())
 		end(err)
