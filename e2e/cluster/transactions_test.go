@@ -478,12 +478,14 @@ func TestKillInKeyMove(t *testing.T) {
 	coll := c.routers[0].Client().Database("app").Collection("k")
 	for i, step := range []commitStep{
 		{"commitTransaction", 1, "router"}, {"commitTransaction", 1, "coordinator"}, {"commitTransaction", 1, "participant"},
+		{"coordinateCommitTransaction", 0, "router"},
 	} {
 		t.Run(step.request+", "+step.kill, func(t *testing.T) {
 			if _, err := coll.InsertOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i}, {Key: "n", Value: 0}}); err != nil {
 				t.Fatal(err)
 			}
 			ended := make(chan error, 1)
+			began := time.Now()
 			hangAt(t, c.shards[step.on], step.request, 0)
 			go func() {
 				r, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: i}, {Key: "k", Value: i}},
@@ -504,6 +506,9 @@ func TestKillInKeyMove(t *testing.T) {
 			}
 			if err := <-ended; err != nil {
 				t.Errorf("the client is told %v", err)
+			}
+			if took := time.Since(began); took > 30*time.Second { // and not as long as transactions live
+				t.Errorf("it took %v", took)
 			}
 			var docs []struct{ K, N int }
 			until(t, "it is there once", func() error {

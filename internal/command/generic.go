@@ -2,6 +2,7 @@ package command
 
 import (
 	"math"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -42,6 +43,10 @@ type Generic struct {
 	// LocalNow is $$NOW, in milliseconds: that of the router whose statement the command is a
 	// part of. 0: when the command begins.
 	LocalNow int64
+	// TransactionIdle is how long the transaction that the command starts waits for its next
+	// statement before it is aborted: it is a router's own, whose router may be gone. 0: as long
+	// as transactions live.
+	TransactionIdle time.Duration
 }
 
 // API is the Stable API that a client asks for; a cursor's getMores must ask for the
@@ -79,7 +84,7 @@ var genericNames = func() map[string]bool {
 		"$readPreference", "$queryOptions", "$audit", "$client", "$configServerState", "$oplogQueryData", "$replData",
 		"databaseVersion", "shardVersion", "tracking_info", "help", "$traceCtx", "clientOperationKey",
 		"allowImplicitCollectionCreation", "mayBypassWriteBlocking", "expectPrefix", "rawData", "serialization_context",
-		"isClusterQueryWithoutShardKeyCmd", "versionContext", "shardKeyMayBe", "localNow",
+		"isClusterQueryWithoutShardKeyCmd", "versionContext", "shardKeyMayBe", "localNow", "transactionIdleMS",
 	} {
 		names[n] = true
 	}
@@ -114,7 +119,7 @@ var genericFields = func() map[string]*Field {
 		"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
 		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
 		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
-		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray, "localNow": bson.TypeDate,
+		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray, "localNow": bson.TypeDate, "transactionIdleMS": bson.TypeInt64,
 	} {
 		fields[name] = OneOf(name, t)
 	}
@@ -163,6 +168,8 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 		g.Help = v.Truthy()
 	case "localNow":
 		g.LocalNow = v.Date()
+	case "transactionIdleMS":
+		g.TransactionIdle = time.Duration(min(max(v.Int64(), 0), math.MaxInt32)) * time.Millisecond
 	case "rawData":
 		g.RawData = v.Bool()
 	}

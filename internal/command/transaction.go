@@ -32,6 +32,8 @@ type transaction struct {
 	t      *catalog.Transaction
 	x      *catalog.Execution
 	timer  *time.Timer // of the end of its life
+	idle   *time.Timer // ends it while no statement runs, nil for none
+	rests  time.Duration
 	shown  *shownTransaction
 	// expiryTime is the instant by which rules hide documents from it.
 	expiryTime int64
@@ -150,6 +152,9 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 		d.abortTransaction(se)
 		return tr.over(op.Generic.TxnNumber)
 	}
+	if tr.idle != nil {
+		tr.idle.Stop()
+	}
 	op.Transaction = tr.t
 	op.ExpiryTime = tr.expiryTime
 	tr.t.SetLockWait(d.Transactions.wait())
@@ -167,6 +172,9 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 	}
 	tr.later = tr.later || tr.statements > 0 && wrote
 	tr.statements++
+	if tr.idle != nil {
+		tr.idle.Reset(tr.rests)
+	}
 	if d.Admit != nil { // a router wants to know
 		op.Reply.Bool("readOnly", !wrote)
 	}
@@ -222,6 +230,9 @@ func (d *Dispatcher) startTransaction(op *Op) error {
 	*tr = transaction{number: number, state: inProgress, t: t, x: x, expiryTime: expiry, shown: newShown(op, life)}
 	se.shown.Store(tr.shown)
 	tr.timer = time.AfterFunc(life, func() { d.expireTransaction(se, t) })
+	if tr.rests = op.Generic.TransactionIdle; tr.rests > 0 {
+		tr.idle = time.AfterFunc(tr.rests, func() { d.abandonIdle(se, t) })
+	}
 	d.Transactions.open.Add(1)
 	d.Transactions.started.Add(1)
 	return nil
@@ -289,15 +300,17 @@ func (d *Dispatcher) abortTransaction(se *Session) {
 // endTransaction notes that the transaction of a session has ended.
 func (d *Dispatcher) endTransaction(se *Session, as transactionState) {
 	tr := &se.transaction
-	if tr.timer != nil {
-		tr.timer.Stop()
+	for _, timer := range []*time.Timer{tr.timer, tr.idle} {
+		if timer != nil {
+			timer.Stop()
+		}
 	}
 	if tr.x != nil {
 		tr.x.End()
 	}
 	se.shown.Store(nil)
 	d.Metrics.transactions.add(time.Since(tr.shown.begun))
-	tr.state, tr.t, tr.x, tr.timer, tr.shown = as, nil, nil, nil, nil
+	tr.state, tr.t, tr.x, tr.timer, tr.idle, tr.shown = as, nil, nil, nil, nil, nil
 	d.Transactions.open.Add(-1)
 }
 
@@ -310,6 +323,17 @@ func (d *Dispatcher) abandonTransaction(se *Session) {
 	if se.tryTake() {
 		d.abortTransaction(se)
 		se.leave()
+	}
+}
+
+// abandonIdle aborts a transaction of which no statement has come for too long.
+func (d *Dispatcher) abandonIdle(se *Session, t *catalog.Transaction) {
+	if !se.tryTake() {
+		return // a statement has come
+	}
+	defer se.leave()
+	if se.transaction.t == t {
+		d.abortTransaction(se)
 	}
 }
 

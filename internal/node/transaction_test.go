@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cockroachdb/datadriven"
 
@@ -167,6 +168,33 @@ func TestTransactionExpires(t *testing.T) {
 		if got := bson.ClampToInt64(status.Lookup(name)); got != want {
 			t.Errorf("%s is %d", name, got)
 		}
+	}
+}
+
+// TestIdleTransactionOfRouter holds that a transaction of a router's own ends where the router
+// sends nothing of it for as long as it says: it may be gone. While a statement runs, and from
+// one to the next, it stays.
+func TestIdleTransactionOfRouter(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	s.statement(`- {"insert":"c","documents":[{"_id":1,"n":0},{"_id":2,"n":0}]}`)
+	s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}],"transactionIdleMS":{"$numberLong":"400"}}`)
+	for range 3 { // each of them within the time, all of them beyond
+		began := time.Now()
+		s.until("half of the time", func() bool { return time.Since(began) > 200*time.Millisecond })
+		if r := s.statement(`1 1 {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":1}}}]}`); bson.ClampToInt64(r.Lookup("nModified")) != 1 {
+			t.Fatalf("%s", r)
+		}
+	}
+	if r := s.statement(`- {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`); bson.ClampToInt64(r.Lookup("nModified")) != 1 {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`1 1 {"commitTransaction":1}`); r.Lookup("code").Int32() != 251 {
+		t.Errorf("%s", r)
+	}
+	if r := s.statement(`- {"find":"c","filter":{"_id":1}}`); !strings.Contains(r.String(), "n: 10") {
+		t.Errorf("%s", r)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 // ours has the arguments of a client's command that the router sets itself, or does not
 // forward.
 var ours = map[string]bool{
-	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true, "localNow": true,
+	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true, "localNow": true, "transactionIdleMS": true,
 }
 
 // appendRest appends the fields of a client's command except the first, those in ours,

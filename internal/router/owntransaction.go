@@ -14,6 +14,10 @@ import (
 // maxOwn bounds the attempts of a transaction of the router's own.
 const maxOwn = 100
 
+// ownIdle is how long a shard waits for the next statement of such a transaction: with a router
+// that is gone its locks go, and the client's statement is executed through another one.
+const ownIdle = 3 * time.Second
+
 // ownSessions are the sessions of the router's own transactions: as many as have run at one
 // time.
 type ownSessions struct {
@@ -87,7 +91,7 @@ func passes(err error) bool {
 // tryOwn is one attempt of ownTransaction.
 func (r *Router) tryOwn(ctx context.Context, op *command.Op, s *ownSession, o own) (moved bool, err error) {
 	t := &r.transactions
-	tx := &transaction{router: r, number: s.number, turn: make(chan struct{}, 1), lsid: new(bson.Builder).Binary("id", 4, s.id[:]).Finish(), begun: time.Now()}
+	tx := &transaction{router: r, number: s.number, turn: make(chan struct{}, 1), lsid: new(bson.Builder).Binary("id", 4, s.id[:]).Finish(), begun: time.Now(), idle: ownIdle}
 	tx.session.ID = s.id
 	tx.timer = time.AfterFunc(t.lifetime(), func() {})
 	defer tx.timer.Stop()

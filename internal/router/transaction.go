@@ -56,6 +56,8 @@ type transaction struct {
 	// chosen says that the router has chosen the time that all participants read at, with read
 	// concern snapshot.
 	chosen bool
+	// idle is how long its participants wait for a next statement; 0: as long as they live.
+	idle time.Duration
 	// readersDone says that the participants that have only read are committed.
 	readersDone bool
 	kind        *commitKind // how it is being committed
@@ -412,6 +414,9 @@ func (tx *transaction) body(statement bson.Doc, first bool) bson.Doc {
 	tx.appendTo(b)
 	if first {
 		b.Bool("startTransaction", true)
+		if tx.idle > 0 {
+			b.Int64("transactionIdleMS", tx.idle.Milliseconds())
+		}
 		if c := &tx.concern; c.Level != "" || c.AfterClusterTime != 0 {
 			b.OpenDoc("readConcern")
 			if c.Level != "" {
