@@ -191,12 +191,25 @@ func (r *resharder) step(ctx context.Context, write func(*catalog.Unit, *reshard
 		if err := write(u, &next); err != nil {
 			return err
 		}
+		if err := r.stillReceives(); err != nil {
+			return err
+		}
 		return r.s.put(ctx, u, receiving, next.doc())
 	})
 	if err == nil {
 		r.note(func() { r.at = next })
 	}
 	return err
+}
+
+// stillReceives is what recipient.stillReceives is. Errors: 117.
+func (r *resharder) stillReceives() error {
+	if c := r.s.cat.Lookup(r.to); c != nil {
+		if h := receivingOf(c); h != nil && h.Operation == r.at.operation {
+			return nil
+		}
+	}
+	return mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s is no longer being received", r.to)
 }
 
 // seal has all donors of a time series put their open measurements into buckets.

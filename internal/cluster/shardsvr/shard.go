@@ -242,7 +242,7 @@ func (s *Shard) beginJob(ns schema.Namespace, what func() *job) *job {
 		defer j.cancel()
 		if err := s.inside(ctx, j.run); err != nil && ctx.Err() == nil {
 			s.log.WarnContext(ctx, "Receiving or removing data of a cluster failed", "id", logMove, "namespace", ns.String(), "error", err.Error())
-			if j.receive != nil && j.receive.stillReceives() == nil || j.reshard != nil || j.clone != nil {
+			if j.receive != nil && j.receive.stillReceives() == nil || j.reshard != nil && j.reshard.stillReceives() == nil || j.clone != nil {
 				<-ctx.Done() // keeps the error available to the next request
 			}
 		}
