@@ -109,14 +109,14 @@ type Catalog struct {
 
 	open     openTransactions
 	prepared preparedTransactions
-	ddl      sync.Mutex // one DDL at a time
+	ddl      ddlTurn
 	builds   builds
 }
 
 // Open loads the catalog. Where this member accepts writes, it then steps up: see
 // StepUp.
 func Open(e *storage.Engine, opts Options) (*Catalog, error) {
-	c := &Catalog{engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, oplog: opts.Oplog, staged: measurements.NewBudget(0, opts.Memory)}
+	c := &Catalog{ddl: make(ddlTurn, 1), engine: e, committer: opts.Committer, memory: opts.Memory, log: opts.Log, Clock: opts.Clock, operations: opts.Operations, oplog: opts.Oplog, staged: measurements.NewBudget(0, opts.Memory)}
 	if c.Clock == nil {
 		c.Clock = NewClock(nil)
 	}

@@ -69,6 +69,22 @@ func Internally(ctx context.Context) context.Context {
 	return context.WithValue(ctx, internally{}, true)
 }
 
+// ddlTurn lets one DDL run at a time. Who has it waits for its commit by other members, so who
+// waits for it can be interrupted.
+type ddlTurn chan struct{}
+
+// take waits for the turn. Errors: the cause of ctx's end.
+func (t ddlTurn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (t ddlTurn) leave() { <-t }
+
 // change runs one DDL. f stages it; where f or the commit fails, nothing has
 // changed.
 func (c *Catalog) change(ctx context.Context, which touches, f func(*change) error) error {
@@ -105,13 +121,14 @@ func (t *change) begin(ctx context.Context, which touches) error {
 		t.gates = slices.Compact(t.gates)
 		for i, l := range t.gates {
 			if err := l.gate.LockWithin(ctx); err != nil {
-				for _, closed := range t.gates[:i] {
-					closed.gate.Unlock()
-				}
+				t.open(t.gates[:i])
 				return err
 			}
 		}
-		t.c.ddl.Lock()
+		if err := t.c.ddl.take(ctx); err != nil {
+			t.open(t.gates)
+			return err
+		}
 		if !slices.ContainsFunc(which(), func(l *live) bool { return !slices.Contains(t.gates, l) }) {
 			return nil
 		}
@@ -121,8 +138,12 @@ func (t *change) begin(ctx context.Context, which touches) error {
 
 // end opens the gates again.
 func (t *change) end() {
-	t.c.ddl.Unlock()
-	for _, l := range t.gates {
+	t.c.ddl.leave()
+	t.open(t.gates)
+}
+
+func (t *change) open(gates []*live) {
+	for _, l := range gates {
 		l.gate.Unlock()
 	}
 }

@@ -291,11 +291,11 @@ func enter(effects ...*Effect) (leave func()) {
 		}
 	}
 	if ddl {
-		c.ddl.Lock()
+		_ = c.ddl.take(context.Background())
 	}
 	return func() {
 		if ddl {
-			c.ddl.Unlock()
+			c.ddl.leave()
 		}
 		for _, at := range lives {
 			if at.alone {

@@ -317,8 +317,10 @@ func (t *Transaction) HasWritten() bool { return len(t.writes) > 0 || len(t.crea
 func (t *Transaction) tryCommit(ctx context.Context, u *Unit, d storage.Durability) (closed *Collection, err error) {
 	u.redraft(t)
 	if len(t.created) > 0 {
-		t.c.ddl.Lock()
-		defer t.c.ddl.Unlock()
+		if err := t.c.ddl.take(ctx); err != nil {
+			return nil, err
+		}
+		defer t.c.ddl.leave()
 		if err := t.reveal(u); err != nil {
 			return nil, err
 		}

@@ -30,6 +30,12 @@ const (
 	bugHalf
 	// bugYes: a participant that cannot prepare says yes.
 	bugYes
+	// bugSilent: a stream leaves an event out, as if it had told of it.
+	bugSilent
+	// bugDonates: a donor of a resharding leaves a document out.
+	bugDonates
+	// bugIndexes: a shard answers that it has made or dropped an index, and has not.
+	bugIndexes
 )
 
 // inTheWay stands before the dispatcher of a process: requests come twice there, the second
@@ -127,6 +133,27 @@ func (x *inTheWay) answer(ctx context.Context, fill func(b *bson.Builder, time b
 	return command.Response{Body: b.Double("ok", 1).Finish()}
 }
 
+// shortened is a reply that has one document less, the last one.
+func shortened(reply bson.Doc) bson.Doc {
+	b := new(bson.Builder)
+	for name, v := range reply.All() {
+		switch {
+		case name == "cursor" && v.Type == bson.TypeDocument:
+			b.Doc(name, shortened(v.Doc()))
+		case (name == "nextBatch" || name == "documents") && v.Type == bson.TypeArray && v.Doc().Len() > 0:
+			all := v.Doc().Slice()
+			b.OpenArray(name)
+			for i, one := range all[:len(all)-1] {
+				b.Value(bson.Index(i), one)
+			}
+			b.Close()
+		default:
+			b.Value(name, v)
+		}
+	}
+	return b.Finish()
+}
+
 // wrongly does a request with the bug.
 func (x *inTheWay) wrongly(ctx context.Context, name string, r *command.Request) command.Response {
 	x.mu.Lock()
@@ -168,6 +195,18 @@ func (x *inTheWay) wrongly(ctx context.Context, name string, r *command.Request)
 		return x.answer(ctx, func(*bson.Builder, bson.Value) {})
 	case x.w.bug == bugHalf && name == "commitTransaction" && r.Body.Has("commitTimestamp") && x.seen.Add(1)%3 == 0:
 		return x.answer(ctx, func(*bson.Builder, bson.Value) {})
+	case x.w.bug == bugIndexes && name == "_shardsvrIndexes" && x.p.name == "s1":
+		return x.answer(ctx, func(*bson.Builder, bson.Value) {})
+	case x.w.bug == bugSilent && name == "getMore", x.w.bug == bugDonates && name == "_shardsvrDonate":
+		x.mu.Unlock()
+		reply := x.next.Dispatch(ctx, r)
+		x.mu.Lock()
+		if x.seen.Add(1)%3 == 0 {
+			body := shortened(reply.Body.Clone())
+			reply.Release()
+			return command.Response{Body: body}
+		}
+		return reply
 	case x.w.bug == bugYes && name == "prepareTransaction":
 		x.mu.Unlock()
 		reply := x.next.Dispatch(ctx, r)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -44,6 +45,8 @@ type world struct {
 	doubled sync.WaitGroup
 	bug     bug
 	begun   time.Time
+	of3     bool                // shards are sets of three members
+	members map[string][]string // of shards, by their names
 
 	mu        sync.Mutex
 	failure   error
@@ -57,6 +60,10 @@ type world struct {
 	undone    int
 	doubles   int
 	crashes   int
+	resharded int
+	indexed   int
+	drained   int
+	watched   *watcher // nil for none
 	errors    map[string]int
 }
 
@@ -123,33 +130,70 @@ func makeDurable(fs *storage.MemFS, dir string) error {
 	return err
 }
 
-// must runs a command until it succeeds.
+// must runs a command until it succeeds; of a shard on its primary.
 func (a *agent) must(to, db, text string) bson.Doc {
 	var err error
 	for range 100 {
+		at := to
+		if members := a.w.members[to]; len(members) > 0 {
+			at = a.primary(members)
+		}
 		var reply bson.Doc
-		if reply, err = a.run(to, db, bson.MustParse(text)); err == nil {
+		if reply, err = a.run(at, db, bson.MustParse(text)); err == nil {
 			return reply
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	a.w.fail("%s does not succeed: %v", text, err)
+	a.w.fail("%s does not succeed on %s: %v", text, to, err)
 	return bson.Empty
+}
+
+// primary is the first of some members that takes writes, else the first of all.
+func (a *agent) primary(members []string) string {
+	for _, m := range members {
+		if reply, err := a.run(m, "admin", new(bson.Builder).Int32("hello", 1).Finish()); err == nil && reply.Lookup("isWritablePrimary").Truthy() {
+			return m
+		}
+	}
+	return members[0]
+}
+
+// addShardServers starts the members of a shard, and returns its connection string.
+func (w *world) addShardServers(a *agent, name string) string {
+	if !w.of3 {
+		w.add(name, "--replSet", name, "--shardsvr", "--initiate")
+		w.members[name] = []string{name}
+		return name + "/" + name + ":" + port
+	}
+	var hosts []string
+	list := new(bson.Builder).OpenDoc("replSetInitiate").String("_id", name).OpenArray("members")
+	for i, suffix := range []string{"a", "b", "c"} {
+		w.add(name+suffix, "--replSet", name, "--shardsvr")
+		w.members[name] = append(w.members[name], name+suffix)
+		hosts = append(hosts, name+suffix+":"+port)
+		list.OpenDoc(bson.Index(i)).Int32("_id", int32(i)).String("host", hosts[i]).Close()
+	}
+	if _, err := a.run(name+"a", "admin", list.Close().Close().Finish()); err != nil {
+		w.fail("%v", err)
+	}
+	return name + "/" + strings.Join(hosts, ",")
 }
 
 // found cluster: config servers, shards, routers, and what clients use.
 func (w *world) found() {
 	w.add("cfg", "--replSet", "cfg", "--configsvr", "--initiate")
+	a := w.agent("founder", 1)
+	defer a.close()
+	w.members = map[string][]string{}
+	at := map[string]string{}
 	for _, name := range shards {
-		w.add(name, "--replSet", name, "--shardsvr", "--initiate")
+		at[name] = w.addShardServers(a, name)
 	}
 	for _, name := range routers {
 		w.add(name, "--configdb", "cfg/cfg:"+port)
 	}
-	a := w.agent("founder", 1)
-	defer a.close()
 	for _, name := range shards {
-		a.must("r0", "admin", fmt.Sprintf(`{addShard: "%s/%s:%s", name: %q}`, name, name, port, name))
+		a.must("r0", "admin", fmt.Sprintf(`{addShard: %q, name: %q}`, at[name], name))
 	}
 	a.must("r0", "admin", `{balancerStop: 1}`)
 	for _, name := range collections {
@@ -165,8 +209,10 @@ func (w *world) found() {
 }
 
 // simulate runs one seed.
-func simulate(t *testing.T, seed uint64, b bug) (w *world) {
-	w = &world{seed: seed, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 2)), bug: b, errors: map[string]int{}}
+func simulate(t *testing.T, seed uint64, b bug) *world { return simulateWith(t, seed, b, false) }
+
+func simulateWith(t *testing.T, seed uint64, b bug, of3 bool) (w *world) {
+	w = &world{seed: seed, dir: t.TempDir(), rng: rand.New(rand.NewPCG(seed, 2)), bug: b, of3: of3, errors: map[string]int{}}
 	synctest.Test(t, func(t *testing.T) {
 		w.t, w.begun, w.net = t, time.Now(), newNetwork(seed)
 		w.found()
@@ -197,6 +243,19 @@ func (w *world) live() {
 			}
 		})
 	}
+	if w.seed%3 == 0 {
+		w.watched = w.watcher()
+		for range 100 { // so that it is open before anything is appended
+			if w.watched.step(); w.watched.opened > 0 {
+				break
+			}
+		}
+		working.Go(func() {
+			for time.Now().Before(until) && !w.failed() {
+				w.watched.step()
+			}
+		})
+	}
 	for i := range 3 {
 		work(fmt.Sprint("register", i), uint64(10+i), 200*time.Millisecond, func(a *agent) { a.register(i) })
 		work(fmt.Sprint("list", i), uint64(20+i), 200*time.Millisecond, func(a *agent) { a.transact() })
@@ -204,6 +263,14 @@ func (w *world) live() {
 	work("scan", 30, 300*time.Millisecond, (*agent).scan)
 	for i := range 2 {
 		work(fmt.Sprint("move", i), uint64(40+i), 300*time.Millisecond, (*agent).move)
+	}
+	switch w.seed % 4 { // what may last long
+	case 0:
+		work("reshard", 70, 400*time.Millisecond, (*agent).reshard)
+	case 1:
+		work("index", 71, 200*time.Millisecond, (*agent).index)
+	case 2:
+		work("drain", 72, 500*time.Millisecond, (*agent).drain)
 	}
 	work("kill", 50, 60*time.Millisecond, (*agent).killMove)
 	for time.Now().Before(until) && !w.failed() {
@@ -262,6 +329,9 @@ func (w *world) judge() {
 	}
 	a := w.agent("judge", 3)
 	defer a.close()
+	if w.seed%4 == 2 {
+		w.endDrains(a)
+	}
 	idle := func() bool {
 		reply := a.must("r0", "config", `{find: "operations", filter: {_id: {$ne: "last"}}}`)
 		return len(first(reply)) == 0
@@ -307,10 +377,13 @@ func (w *world) judge() {
 		return
 	}
 	w.judgePlaces(a)
+	w.judgeIndexes(a)
+	var lists [keys][]int
 	last := sim.ListTxn{Call: w.now()}
 	for k := range keys {
 		docs := first(a.must("r0", "app", fmt.Sprintf(`{find: "lists", filter: {_id: %d}}`, k)))
-		last.Ops = append(last.Ops, sim.ListOp{Key: k, List: listOf(docs)})
+		lists[k] = listOf(docs)
+		last.Ops = append(last.Ops, sim.ListOp{Key: k, List: lists[k]})
 		op := sim.RegisterOp{Client: 99, Key: k, Kind: sim.Read, Call: w.now()}
 		for _, d := range first(a.must("r1", "app", fmt.Sprintf(`{find: "registers", filter: {_id: %d}, readConcern: {level: "linearizable"}}`, k))) {
 			op.Value = int(bson.ClampToInt64(d.Lookup("v")))
@@ -324,6 +397,10 @@ func (w *world) judge() {
 	}
 	if err := sim.CheckRegisters(w.registers, 10*time.Second); err != nil {
 		w.fail("%v", err)
+	}
+	if w.watched != nil && !w.failed() {
+		w.watched.judge(lists)
+		w.watched.a.close()
 	}
 }
 
@@ -355,7 +432,7 @@ func (w *world) judgePlaces(a *agent) {
 // TestCluster simulates seeds.
 func TestCluster(t *testing.T) {
 	began := time.Now()
-	var moves, undone, scans, doubles, crashes, registers int
+	var moves, undone, scans, doubles, crashes, registers, resharded, indexed, drained, events int
 	var outcomes [sim.Unknown + 1]int
 	codes := map[string]int{}
 	for i := range *seeds {
@@ -373,6 +450,10 @@ func TestCluster(t *testing.T) {
 				t.Error(w.failure)
 			}
 			moves, undone, scans, doubles, crashes, registers = moves+w.moves, undone+w.undone, scans+w.scans, doubles+w.doubles, crashes+w.crashes, registers+len(w.registers)
+			resharded, indexed, drained = resharded+w.resharded, indexed+w.indexed, drained+w.drained
+			if w.watched != nil {
+				events += w.watched.events
+			}
 			for o, n := range w.outcomes {
 				outcomes[o] += n
 			}
@@ -383,7 +464,8 @@ func TestCluster(t *testing.T) {
 			break
 		}
 	}
-	t.Logf("%v: %d moves, %d killed, %d scans, lists %v, %d registers, %d crashes, %d doubled requests, errors %v", time.Since(began), moves, undone, scans, outcomes, registers, crashes, doubles, codes)
+	t.Logf("%v: %d moves, %d killed, %d scans, lists %v, %d registers, %d crashes, %d doubled requests, %d resharded, %d indexes, %d drains, %d events, errors %v",
+		time.Since(began), moves, undone, scans, outcomes, registers, crashes, doubles, resharded, indexed, drained, events, codes)
 }
 
 // TestBugsAreFound plants bugs, each of which a seed has to find.
@@ -391,6 +473,7 @@ func TestBugsAreFound(t *testing.T) {
 	for b, name := range map[bug]string{
 		bugUnblocked: "commit without the critical section", bugStale: "stale versions accepted", bugEarly: "removed before the commit", bugGoesOn: "receives after it was given up",
 		bugHalf: "ok before it has committed", bugYes: "yes by who cannot prepare",
+		bugSilent: "a stream that leaves an event out", bugDonates: "a donor of a resharding that leaves a document out", bugIndexes: "an index that one shard does not make",
 	} {
 		t.Run(name, func(t *testing.T) {
 			for seed := uint64(1); seed <= 60; seed++ {
@@ -400,6 +483,27 @@ func TestBugsAreFound(t *testing.T) {
 				}
 			}
 			t.Error("it is not found")
+		})
+	}
+}
+
+var sets = flag.Int("sets", 3, "how many seeds are simulated with shards of three members")
+
+// TestClusterOfSets simulates seeds with shards that are sets of three members: what is lost with
+// a crash is a primary, which others follow, and which may believe for a while that it still is.
+func TestClusterOfSets(t *testing.T) {
+	for i := range *sets {
+		seed := *from + uint64(i)
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			at := time.Now()
+			w := simulateWith(t, seed, noBug, true)
+			t.Logf("%v: %d moves, %d killed, %d scans, lists %v, %d registers, %d crashes, %d doubled, errors %v", time.Since(at), w.moves, w.undone, w.scans, w.outcomes, len(w.registers), w.crashes, w.doubles, w.errors)
+			if w.failure != nil {
+				if *logs != "" {
+					_ = os.CopyFS(fmt.Sprintf("%s/%d", *logs, seed), os.DirFS(w.dir))
+				}
+				t.Error(w.failure)
+			}
 		})
 	}
 }
