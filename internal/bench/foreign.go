@@ -21,7 +21,7 @@ type foreign struct {
 // foreignSettings are postgresSettings of all four. Each connection of a client to the
 // first takes one to each of the others.
 var foreignSettings = append(postgresSettings[:len(postgresSettings):len(postgresSettings)],
-	"synchronous_commit=on", "max_connections="+strconv.Itoa(2*shardedClients+32), "shared_buffers=256MB")
+	"synchronous_commit=on", "max_prepared_transactions="+strconv.Itoa(4*shardedClients), "lock_timeout=1s", "max_connections="+strconv.Itoa(2*shardedClients+32), "shared_buffers=256MB")
 
 func startForeign(ctx context.Context, dir string) (_ *foreign, err error) {
 	f := &foreign{}

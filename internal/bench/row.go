@@ -95,7 +95,7 @@ func RowNames() []string {
 	for _, r := range shardedRows {
 		names = append(names, r.name)
 	}
-	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow, shardedTransferRow)
+	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow, shardedTransferRow, shardedGroupRow)
 	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)

@@ -37,6 +37,8 @@ const (
 	shardedExpiryRow = "shardedExpiry"
 	// shardedTransferRow is in shardedtransfer.go.
 	shardedTransferRow = "shardedTransfer"
+	// shardedGroupRow is in shardedgroup.go.
+	shardedGroupRow = "shardedGroup"
 	// shardedClients is how many clients the rows have.
 	shardedClients = 8
 	// shardedTurns is how often the sides of a row run in turns; of each the turn with
@@ -46,16 +48,16 @@ const (
 
 // shardedChoice says which of the rows of a cluster run.
 type shardedChoice struct {
-	rows                                    []row
-	move, spread, targets, expiry, transfer bool
+	rows                                           []row
+	move, spread, targets, expiry, transfer, group bool
 }
 
 func (c *shardedChoice) any() bool {
-	return len(c.rows) > 0 || c.move || c.spread || c.targets || c.expiry || c.transfer
+	return len(c.rows) > 0 || c.move || c.spread || c.targets || c.expiry || c.transfer || c.group
 }
 
 // allSharded is every row of a cluster.
-var allSharded = shardedChoice{shardedRows, true, true, true, true, true}
+var allSharded = shardedChoice{shardedRows, true, true, true, true, true, true}
 
 // choose adds a row, and reports whether there is one of that name.
 func (c *shardedChoice) choose(name string) bool {
@@ -71,6 +73,8 @@ func (c *shardedChoice) choose(name string) bool {
 		c.targets = true
 	case name == shardedTransferRow:
 		c.transfer = true
+	case name == shardedGroupRow:
+		c.group = true
 	case name == shardedExpiryRow:
 		c.expiry = true
 	case i >= 0:
@@ -88,7 +92,7 @@ func (b *bench) sharded(ctx context.Context, chosen shardedChoice) (err error) {
 			return fmt.Errorf("%s: %w", shardedTargetRow, err)
 		}
 	}
-	if len(chosen.rows) == 0 && !chosen.move && !chosen.spread && !chosen.expiry && !chosen.transfer {
+	if len(chosen.rows) == 0 && !chosen.move && !chosen.spread && !chosen.expiry && !chosen.transfer && !chosen.group {
 		return nil
 	}
 	c, err := startCluster(ctx, b.dir, &b.o)
@@ -116,7 +120,7 @@ func (b *bench) sharded(ctx context.Context, chosen shardedChoice) (err error) {
 		name   string
 		chosen bool
 		run    func(context.Context, *cluster, *foreign) error
-	}{{shardedMoveRow, chosen.move, b.shardedMove}, {shardedSpreadRow, chosen.spread, b.shardedSpread}, {shardedExpiryRow, chosen.expiry, b.shardedExpiry}, {shardedTransferRow, chosen.transfer, b.shardedTransfer}} {
+	}{{shardedMoveRow, chosen.move, b.shardedMove}, {shardedSpreadRow, chosen.spread, b.shardedSpread}, {shardedExpiryRow, chosen.expiry, b.shardedExpiry}, {shardedTransferRow, chosen.transfer, b.shardedTransfer}, {shardedGroupRow, chosen.group, b.shardedGroup}} {
 		if !r.chosen {
 			continue
 		}

@@ -44,7 +44,7 @@ func TestSharded(t *testing.T) {
 	if err := Run(t.Context(), o); err != nil {
 		t.Fatalf("%v\n%s", err, &out)
 	}
-	for _, want := range []string{"shardedFind", "shardedInsertMany", "one move", "64 moves", "by their hash", "mayfly, three shards"} {
+	for _, want := range []string{"shardedFind", "shardedInsertMany", "one move", "64 moves", "by their hash", "mayfly, three shards", "100 %", "groupMany"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%s is not there:\n%s", want, &out)
 		}

@@ -152,7 +152,16 @@ func (p transactionPostgres) worker(ctx context.Context) (worker, error) {
 	return &postgresTransactor{w.(*postgresWorker)}, nil
 }
 
-const deadlockDetected = "40P01"
+// Codes of PostgreSQL. The last one ends those that wait for each other on different servers.
+const (
+	deadlockDetected = "40P01"
+	lockNotAvailable = "55P03"
+)
+
+// mayPass reports whether a transaction that failed is begun anew.
+func mayPass(err *pgconn.PgError) bool {
+	return err.Code == serializationFailure || err.Code == deadlockDetected || err.Code == lockNotAvailable
+}
 
 func (w *postgresTransactor) transact(ctx context.Context, f func(pgx.Tx) error) (retries int64, err error) {
 	for ; ; retries++ {
@@ -168,17 +177,19 @@ func (w *postgresTransactor) transact(ctx context.Context, f func(pgx.Tx) error)
 		}
 		_ = tx.Rollback(ctx) // it has failed already
 		var refused *pgconn.PgError
-		if !errors.As(err, &refused) || refused.Code != serializationFailure && refused.Code != deadlockDetected {
+		if !errors.As(err, &refused) || !mayPass(refused) {
 			return retries, err
 		}
 	}
 }
 
+// postgresAdd adds $2 to the number of row $1.
+const postgresAdd = `UPDATE documents SET doc = jsonb_set(doc, '{n}', to_jsonb((doc->>'n')::bigint + $2)) WHERE id = $1`
+
 func (w *postgresTransactor) transfer(ctx context.Context, from, to int64) (int64, error) {
-	const sql = `UPDATE documents SET doc = jsonb_set(doc, '{n}', to_jsonb((doc->>'n')::bigint + $2)) WHERE id = $1`
 	return w.transact(ctx, func(tx pgx.Tx) error {
 		for i, id := range []int64{from, to} {
-			tag, err := tx.Exec(ctx, sql, id, int64(2*i-1))
+			tag, err := tx.Exec(ctx, postgresAdd, id, int64(2*i-1))
 			if err == nil && tag.RowsAffected() != 1 {
 				err = errWrong
 			}
