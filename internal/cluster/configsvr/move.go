@@ -245,7 +245,10 @@ func (s *Server) fit(ctx context.Context, w *wanted) (int64, error) {
 // reads.
 const historyFor = 5 * time.Minute
 
-func (s *Server) commitMove(o *step.Operation, _ step.Answers) (commitment, error) {
+func (s *Server) commitMove(o *step.Operation, got step.Answers) (commitment, error) {
+	if err := o.AllReceived(got); err != nil {
+		return commitment{}, err
+	}
 	c, m, err := s.mapOf(o.Namespace)
 	if err != nil {
 		return commitment{}, err

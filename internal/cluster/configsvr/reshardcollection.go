@@ -400,7 +400,10 @@ func (s *Server) sample(ctx context.Context, o *step.Operation, c *collectionDoc
 	return out, nil
 }
 
-func (s *Server) commitReshard(o *step.Operation, _ step.Answers) (commitment, error) {
+func (s *Server) commitReshard(o *step.Operation, got step.Answers) (commitment, error) {
+	if err := o.AllReceived(got); err != nil {
+		return commitment{}, err
+	}
 	c, err := s.resharded(o)
 	if err != nil {
 		return commitment{}, err

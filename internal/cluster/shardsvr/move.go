@@ -30,7 +30,8 @@ func (r *request) position() {
 }
 
 // block answers {_shardsvrBlock: ns, min, max, reads}; without a range it blocks the whole
-// collection. When it returns, no unit is writing there, and none will.
+// collection. When it returns, no unit is writing there, and none will. Where all that is here
+// is blocked, and lies in no buckets, the reply has documents, how many these are.
 func (r *request) block(ctx context.Context) error {
 	c, err := r.change(ctx, func(s *schema.Sharding) error {
 		b := &schema.BlockedRange{ShardRange: s.Key.Whole(), Operation: r.fence.Number, Reads: r.body.Lookup("reads").Truthy()}
@@ -47,10 +48,14 @@ func (r *request) block(ctx context.Context) error {
 	if err == nil && c.IsTimeseries() { // nothing open lies in a hidden range (invariant sealed)
 		err = r.s.cat.SealAll(ctx, c)
 	}
-	if err == nil {
-		r.position()
+	if err != nil {
+		return err
 	}
-	return err
+	r.position()
+	if s := c.Sharding(); s.Blocked != nil && s.Blocked.Same(s.Key.Whole()) && len(s.Hidden) == 0 && !c.IsTimeseries() {
+		r.reply.Int64("documents", c.Count())
+	}
+	return nil
 }
 
 // own answers {_shardsvrOwn: ns, min, max, version}: it makes a received range visible.

@@ -113,6 +113,16 @@ func (a Answers) From(shard, name string) bson.Doc {
 	return nil
 }
 
+// last is the last reply of a shard to requests of that name, or nil.
+func (a Answers) last(shard, name string) bson.Doc {
+	for i := len(a) - 1; i >= 0; i-- {
+		if a[i].Shard == shard && a[i].Name == name {
+			return a[i].Reply
+		}
+	}
+	return nil
+}
+
 // stage makes the requests that are sent in parallel.
 type stage func(o *Operation, got Answers) []Request
 
