@@ -17,6 +17,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 const backupUsage = `Usage: mayfly backup --uri mongodb://HOST/ --to DIR [--follow] [options]
@@ -42,6 +43,9 @@ are in the environment or in ~/.aws, as other tools have them.
   --logEvery DURATION       how often the log is stored, 10s: what was written since would be
                             lost with the set
   --encryptionKeyFile FILE  the key of an encrypted repository: 32 bytes in base64
+  --dataEncryptionKeyFile FILE, --dataEncryptionKeyCommand PROGRAM
+                            for verify --restore: the master key of the server whose data are
+                            encrypted
 
 list lists the backups. verify reads all that the repository has; with --restore, it also
 restores the newest backup to a temporary directory in --tmp and verifies that. prune removes
@@ -57,6 +61,7 @@ type backupOptions struct {
 	restores, follow              bool
 	every, logEvery               time.Duration
 	keep                          int
+	data                          masterOptions
 }
 
 // repository opens the repository.
@@ -95,6 +100,7 @@ func takeBackup(args []string) int {
 		f.StringVar(&o.from, "from", "", "")
 		f.StringVar(&o.tmp, "tmp", os.TempDir(), "")
 		f.BoolVar(&o.restores, "restore", false, "")
+		o.data.register(f, "dataEncryption")
 	case len(args) > 0 && args[0] == "prune":
 		args, run = args[1:], o.prune
 		f.StringVar(&o.from, "from", "", "")
@@ -263,10 +269,18 @@ func (o *backupOptions) verifyRestored(ctx context.Context, r *backup.Repository
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
 	progress := progressTo(os.Stderr)
-	if _, err := r.Restore(ctx, backup.RestoreOptions{To: dir, KeepExpired: true, Progress: backup.Progress(progress)}); err != nil {
+	master, err := o.data.master()
+	if err != nil {
 		return err
 	}
-	v, err := catalog.Verify(ctx, nil, dir, progress)
+	if _, err := r.Restore(ctx, backup.RestoreOptions{To: dir, KeepExpired: true, Master: master, Progress: backup.Progress(progress)}); err != nil {
+		return err
+	}
+	store, err := storage.Unlock(storage.OSFS(), dir, master)
+	if err != nil {
+		return err
+	}
+	v, err := catalog.Verify(ctx, store, dir, progress)
 	if err != nil {
 		return err
 	}

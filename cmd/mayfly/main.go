@@ -34,6 +34,7 @@ var subcommands = []subcommand{
 	{"backup", "add a backup of a running server to a repository; list, verify and prune them", takeBackup},
 	{"restore", "make a data directory of a backup, as it was at any time", restore},
 	{"repair", "recover what can be read of a data directory into a new one", repair},
+	{"rotatekey", "give an encrypted data directory another master key", rotateKey},
 	{"run", "run one command on a server, for health checks and scripts", runCommand},
 	{"demo", "run a server, a replica set or a cluster with sample data that expires", demo},
 	{"version", "print the version", version},

@@ -14,11 +14,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
-const repairUsage = `Usage: mayfly repair --dbpath DIR --into NEWDIR
+const repairUsage = `Usage: mayfly repair --dbpath DIR --into NEWDIR [options]
 
 Creates the data directory NEWDIR from what can be read of DIR, and prints what is lost.
 No server may have DIR open, and NEWDIR must not exist or be empty. Changes nothing in
-DIR. NEWDIR appears when it is complete; until then it is NEWDIR.repairing.
+DIR. NEWDIR appears when it is complete; until then it is NEWDIR.repairing. That of an
+encrypted directory is encrypted under the same keys.
+
+  --encryptionKeyFile FILE  the master key of an encrypted directory
+  --encryptionKeyCommand P  the program that has it
 
 Exit codes: 0 everything was recovered; 1 something is lost; 2 wrong options; 14 interrupted;
 100 it could not be done, or a server has DIR open: there is no NEWDIR.
@@ -30,6 +34,8 @@ func repair(args []string) int {
 	f := flag.NewFlagSet("mayfly repair", flag.ContinueOnError)
 	f.StringVar(&dir, "dbpath", "", "the data directory")
 	f.StringVar(&into, "into", "", "the new data directory")
+	var master masterOptions
+	master.register(f, "encryption")
 	if code, ok := parse(f, repairUsage, args); !ok {
 		return code
 	}
@@ -38,7 +44,11 @@ func repair(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	r, err := catalog.Repair(ctx, nil, dir, into, progressTo(os.Stderr))
+	store, err := master.unlock(dir)
+	if err != nil {
+		return toolFailed(ctx, "repair", err)
+	}
+	r, err := catalog.Repair(ctx, store, dir, into, progressTo(os.Stderr))
 	if err != nil {
 		return toolFailed(ctx, "repair", err)
 	}

@@ -24,6 +24,9 @@ makes a new set of it.
   --keepExpired             leave what is due to the TTL monitor: else the server removes it
                             before it serves
   --encryptionKeyFile FILE  the key of an encrypted repository
+  --dataEncryptionKeyFile FILE, --dataEncryptionKeyCommand PROGRAM
+                            the master key of NEWDIR: where the server's data are encrypted the
+                            server's; else NEWDIR is encrypted under it
 
 Exit codes: 0 done; 1 the repository is damaged; 2 wrong options; 14 interrupted;
 100 it could not be done.
@@ -42,6 +45,8 @@ func restore(args []string) int {
 	f.StringVar(&r.Set, "set", "", "")
 	f.BoolVar(&r.KeepExpired, "keepExpired", false, "")
 	f.StringVar(&o.key, "encryptionKeyFile", "", "")
+	var master masterOptions
+	master.register(f, "dataEncryption")
 	if code, ok := parse(f, restoreUsage, args); !ok {
 		return code
 	}
@@ -57,6 +62,9 @@ func restore(args []string) int {
 	return o.run("mayfly restore", func(ctx context.Context) error {
 		repository, err := o.repository(ctx, o.from, false)
 		if err != nil {
+			return err
+		}
+		if r.Master, err = master.master(); err != nil {
 			return err
 		}
 		r.Progress = backup.Progress(progressTo(os.Stderr))

@@ -17,10 +17,13 @@ import (
 // progressEvery is the pause between two lines of progress.
 const progressEvery = 2 * time.Second
 
-const verifyUsage = `Usage: mayfly verify --dbpath DIR
+const verifyUsage = `Usage: mayfly verify --dbpath DIR [options]
 
 Reads every file of a data directory that no server has open, and compares all documents
 with all index entries. Changes nothing.
+
+  --encryptionKeyFile FILE  the master key of an encrypted directory
+  --encryptionKeyCommand P  the program that has it
 
 Exit codes: 0 intact; 1 something is damaged; 2 wrong options; 14 interrupted;
 100 it could not be read, or a server has it open.
@@ -31,6 +34,8 @@ func verify(args []string) int {
 	var dir string
 	f := flag.NewFlagSet("mayfly verify", flag.ContinueOnError)
 	f.StringVar(&dir, "dbpath", "", "the data directory")
+	var master masterOptions
+	master.register(f, "encryption")
 	if code, ok := parse(f, verifyUsage, args); !ok {
 		return code
 	}
@@ -39,7 +44,11 @@ func verify(args []string) int {
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	v, err := catalog.Verify(ctx, nil, dir, progressTo(os.Stderr))
+	store, err := master.unlock(dir)
+	if err != nil {
+		return toolFailed(ctx, "verify", err)
+	}
+	v, err := catalog.Verify(ctx, store, dir, progressTo(os.Stderr))
 	if err != nil {
 		return toolFailed(ctx, "verify", err)
 	}

@@ -5,6 +5,9 @@ import (
 	"flag"
 	"fmt"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -44,12 +47,22 @@ type ledger struct {
 // TestAcknowledgedWritesSurviveKill keeps writers inserting, updating and
 // deleting, kills the server under them, restarts it, and demands every
 // acknowledged effect and a clean validate.
-func TestAcknowledgedWritesSurviveKill(t *testing.T) {
-	s := testkit.Start(t)
+func TestAcknowledgedWritesSurviveKill(t *testing.T) { survivesKill(t, testkit.Start(t), *rounds) }
+
+// TestEncryptedSurvivesKill is the same of a server whose data are encrypted.
+func TestEncryptedSurvivesKill(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte(strings.Repeat("A", 43)+"=\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	survivesKill(t, testkit.Start(t, "--enableEncryption", "--encryptionKeyFile", key), max(2, *rounds/3))
+}
+
+func survivesKill(t *testing.T, s *testkit.Server, rounds int) {
 	l := &ledger{acked: map[int64]int32{}, pending: map[int64]int32{}, deleted: map[int64]bool{}}
 	var next atomic.Int64
 	prepare(t, collection(s, concerns[0]))
-	for round := range *rounds {
+	for round := range rounds {
 		ctx, cancel := context.WithCancel(t.Context())
 		var wg sync.WaitGroup
 		for w, wc := range concerns {

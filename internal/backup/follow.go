@@ -59,8 +59,12 @@ func (r *Repository) Follow(ctx context.Context, o FollowOptions) error {
 		return err
 	}
 	name := c.Hello().Lookup("setName")
-	if err := c.Close(); err != nil {
+	status, err := c.Run(ctx, "admin", new(bson.Builder).Int32("serverStatus", 1).Finish())
+	if err := errors.Join(err, c.Close()); err != nil {
 		return err
+	}
+	if r.key == nil && status.Lookup("encryptionAtRest").Type == bson.TypeDocument {
+		return fmt.Errorf("the data of %s are encrypted, and its log would not be: --follow needs an encrypted repository (--encryptionKeyFile)", c.host)
 	}
 	if name.Type != bson.TypeString {
 		return fmt.Errorf("%s is a standalone, which has no log: --follow needs a replica set (serve --replSet NAME --initiate makes one of a single server)", c.host)

@@ -9,9 +9,11 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/seal"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -30,7 +32,10 @@ type RestoreOptions struct {
 	// KeepExpired leaves what is due to the TTL monitor: else the server removes it before it
 	// serves.
 	KeepExpired bool
-	Progress    Progress
+	// Master is the master key of the data: that of the server where the backup is of an encrypted
+	// one, else one under which they are encrypted; nil if they are not.
+	Master   seal.Master
+	Progress Progress
 }
 
 // Restored is what Restore has done.
@@ -57,17 +62,21 @@ func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (*Restored, 
 			}
 		}
 	}
+	if o.Master == nil && m.keys() != nil {
+		return nil, fmt.Errorf("%s is of a server whose data are encrypted: the master key of that is needed", m.Name())
+	}
 	if err := prepareTarget(o.To); err != nil {
 		return nil, err
 	}
-	if err := r.files(ctx, m, o); err != nil {
+	store, err := r.files(ctx, m, o)
+	if err != nil {
 		return nil, err
 	}
 	done := &Restored{Manifest: m, Reached: m.Time}
 	if m.Set != "" {
-		err = r.replay(ctx, done, log, o)
+		err = r.replay(ctx, store, done, log, o)
 	} else {
-		err = openOnce(o.To)
+		err = openOnce(store, o.To)
 	}
 	if err != nil {
 		return nil, err
@@ -141,47 +150,77 @@ func prepareTarget(dir string) error {
 	return nil
 }
 
-// files writes the files of a backup.
-func (r *Repository) files(ctx context.Context, m *Manifest, o RestoreOptions) error {
+// keys is the file with the keys of an encrypted server; nil if there is none.
+func (m *Manifest) keys() *File {
+	i := slices.IndexFunc(m.Files, func(f File) bool { return storage.HasKeys(f.Name) })
+	if i < 0 {
+		return nil
+	}
+	return &m.Files[i]
+}
+
+// files writes the files of a backup, and returns the file system of the data in them. Those of
+// an encrypted server are in the repository as they were there.
+func (r *Repository) files(ctx context.Context, m *Manifest, o RestoreOptions) (storage.FS, error) {
+	as := storage.OSFS()
+	keys := m.keys()
+	if keys != nil {
+		if err := r.file(ctx, as, *keys, filepath.Join(o.To, keys.Name)); err != nil {
+			return nil, err
+		}
+	} else if o.Master != nil {
+		if err := storage.Encrypt(as, o.To, o.Master); err != nil {
+			return nil, err
+		}
+	}
+	store, err := storage.Unlock(as, o.To, o.Master)
+	if err != nil {
+		return nil, err
+	}
+	if keys == nil {
+		as = store
+	}
 	total, done := m.size(), int64(0)
 	for _, f := range m.Files {
 		if ctx.Err() != nil {
-			return context.Cause(ctx)
+			return nil, context.Cause(ctx)
 		}
-		if storage.MarksUnfinished(f.Name) {
+		if storage.MarksUnfinished(f.Name) || storage.HasKeys(f.Name) {
 			continue
 		}
-		if err := r.file(ctx, f, filepath.Join(o.To, f.Name)); err != nil {
-			return err
+		if err := r.file(ctx, as, f, filepath.Join(o.To, f.Name)); err != nil {
+			return nil, err
 		}
 		done += f.Size
 		o.Progress("bytes", done, total)
 	}
-	return nil
+	return store, nil
 }
 
-func (r *Repository) file(ctx context.Context, f File, to string) error {
-	out, err := os.OpenFile(to, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+func (r *Repository) file(ctx context.Context, store storage.FS, f File, to string) error {
+	out, err := store.Create(to, "")
 	if err != nil {
 		return err
 	}
 	err = r.get(ctx, f.Object, out)
 	if err == nil {
-		var info fs.FileInfo
-		if info, err = out.Stat(); err == nil && info.Size() != f.Size {
+		switch info, e := out.Stat(); {
+		case e != nil:
+			err = e
+		case info.Size() != f.Size:
 			err = &DamageError{f.Object, fmt.Errorf("it has %d bytes of %s, not %d", info.Size(), f.Name, f.Size)}
 		}
 	}
 	return errors.Join(err, out.Sync(), out.Close())
 }
 
-func openStore(dir string) (*storage.Engine, error) {
-	return storage.Open(storage.Options{Dir: dir, CacheBytes: restoreCacheBytes})
+func openStore(store storage.FS, dir string) (*storage.Engine, error) {
+	return storage.Open(storage.Options{Dir: dir, FS: store, CacheBytes: restoreCacheBytes})
 }
 
 // openOnce opens a store and closes it: it is one.
-func openOnce(dir string) error {
-	e, err := openStore(dir)
+func openOnce(store storage.FS, dir string) error {
+	e, err := openStore(store, dir)
 	if err != nil {
 		return err
 	}
@@ -189,8 +228,9 @@ func openOnce(dir string) error {
 }
 
 // replay applies the log to the data of a member, and makes them those of a standalone.
-func (r *Repository) replay(ctx context.Context, done *Restored, log []logObject, o RestoreOptions) error {
-	x, err := repl.OpenRestoration(storage.OSFS(), o.To, openStore, slog.New(slog.DiscardHandler))
+func (r *Repository) replay(ctx context.Context, store storage.FS, done *Restored, log []logObject, o RestoreOptions) error {
+	open := func(dir string) (*storage.Engine, error) { return openStore(store, dir) }
+	x, err := repl.OpenRestoration(store, o.To, open, slog.New(slog.DiscardHandler))
 	if err != nil {
 		return err
 	}

@@ -152,6 +152,7 @@ func (l *loader) together() {
 	l.cosmosKey()
 	l.tls()
 	l.memberKey()
+	l.masterKey()
 	l.admin()
 	l.replication()
 	l.role()

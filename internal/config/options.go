@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/seal"
 )
 
 // Options are all options in effect. They are not changed after Load.
@@ -53,6 +55,23 @@ type Security struct {
 	// ClusterAuth is how servers of a set or cluster know each other: AuthKeyFile, AuthX509,
 	// or a step between them.
 	ClusterAuth string
+	// Encryption has all files of the data directory encrypted, under the EncryptionKey of
+	// EncryptionKeyFile, or by EncryptionKeyCommand.
+	Encryption                              bool
+	EncryptionKeyFile, EncryptionKeyCommand string
+	EncryptionCipher                        string // "AES256-GCM", the only one
+	EncryptionKey                           seal.Key
+}
+
+// MasterKey is the one of the data directory; nil if that is not encrypted.
+func (s *Security) MasterKey() seal.Master {
+	switch {
+	case !s.Encryption:
+		return nil
+	case s.EncryptionKeyCommand != "":
+		return seal.CommandMaster(s.EncryptionKeyCommand)
+	}
+	return seal.KeyMaster(s.EncryptionKey)
 }
 
 // Replication says of which replica set the server is a member.

@@ -14,6 +14,10 @@ var notOfRouter = []exclusion{
 	{"sharding.clusterRole", "a router is neither a config server nor a shard"},
 	{"sharding.configsvr", "a router is neither a config server nor a shard"},
 	{"sharding.shardsvr", "a router is neither a config server nor a shard"},
+	{"security.enableEncryption", "a router has no data"},
+	{"security.encryptionKeyFile", "a router has no data"},
+	{"security.encryptionKeyCommand", "a router has no data"},
+	{"security.encryptionCipherMode", "a router has no data"},
 	{"storage.", "a router has no data"},
 	{"operationProfiling.mode", "a router has no profiler"},
 }

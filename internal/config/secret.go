@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/seal"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -103,6 +104,47 @@ func (l *loader) memberKey() {
 		keys[i] = key
 	}
 	o.Keys, o.Authorization = keys, true
+}
+
+// masterKey reads the key of an encrypted data directory, which no other user may.
+func (l *loader) masterKey() {
+	o := &l.options.Security
+	switch {
+	case !o.Encryption:
+		if o.EncryptionKeyFile != "" {
+			l.fail("security.encryptionKeyFile", "needs security.enableEncryption")
+		}
+		if o.EncryptionKeyCommand != "" {
+			l.fail("security.encryptionKeyCommand", "needs security.enableEncryption")
+		}
+		return
+	case o.EncryptionKeyFile != "" && o.EncryptionKeyCommand != "":
+		l.fail("security.encryptionKeyFile", "cannot be set together with security.encryptionKeyCommand")
+		return
+	case o.EncryptionKeyCommand != "":
+		return
+	case o.EncryptionKeyFile == "":
+		l.fail("security.enableEncryption", "needs security.encryptionKeyFile, or security.encryptionKeyCommand")
+		return
+	}
+	key, err := ReadMasterKey(o.EncryptionKeyFile)
+	if err != nil {
+		l.fail("security.encryptionKeyFile", "%v", err)
+	}
+	o.EncryptionKey = key
+}
+
+// ReadMasterKey reads the file with the master key of an encrypted data directory.
+func ReadMasterKey(path string) (seal.Key, error) {
+	text, err := readOwnSecret(path)
+	if err != nil {
+		return nil, err
+	}
+	key, err := seal.ParseKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return key, nil
 }
 
 // maxKeys is how many keys a file can have, as in mongod: the one that was, and the one to come.

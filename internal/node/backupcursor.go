@@ -196,6 +196,9 @@ func (n *Node) openBackup(ctx context.Context, owner string) (_ *backupCopy, err
 	if err != nil {
 		return nil, err
 	}
+	if err := storage.CopyKeys(n.FS, n.Process.DBPath, c.dir); err != nil {
+		return nil, err
+	}
 	if err := c.list(); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/javascript"
 	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // Node is one data-bearing member. The server assembles it; its methods are the
@@ -34,6 +35,8 @@ type Node struct {
 	Process process.Process
 	// Sets returns the sets that a router has connections to; nil for a server.
 	Sets func() []*client.Set
+	// FS has the data.
+	FS storage.FS
 	// InMemory says that the data end with the process.
 	InMemory bool
 	// ConfigServer says that the node is one of the config servers of a cluster.

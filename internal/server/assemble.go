@@ -29,6 +29,10 @@ const spillDirectory = "_tmp"
 // Assemble opens a server, a standalone or the member of a replica set: data, executor,
 // node, dispatcher and TTL monitor, in that order. It is an Open.
 func Assemble(ctx context.Context, s *Server) (*App, error) {
+	inMemory := s.FS != storage.OSFS()
+	if err := s.unlock(); err != nil {
+		return nil, err
+	}
 	if err := s.expireRestored(ctx); err != nil {
 		return nil, err
 	}
@@ -44,7 +48,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{
 		Dispatcher: d, Params: d.Params, Log: s.log.Logger("COMMAND"), Catalog: cat, Exec: x,
-		Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat), InMemory: s.FS != storage.OSFS(),
+		Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), ToPrimary: s.toPrimary(), Process: s.dataProcess(cat), FS: s.FS, InMemory: inMemory,
 	}
 	if s.Options.Security.JavaScript {
 		n.JavaScript = node.NewJavaScript(n.Log, s.memoryLimit(), s.memory)
@@ -75,6 +79,11 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	d.Status.Metric("relayout", func(b *bson.Builder) { b.Fields(ttl.Relayouts()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
 	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member) })
+	if o := s.Options.Security; o.Encryption {
+		d.Status.Document("encryptionAtRest", func(b *bson.Builder) {
+			b.Bool("encryptionEnabled", true).String("encryptionCipherMode", o.EncryptionCipher).String("encryptionKeyId", o.MasterKey().ID())
+		})
+	}
 	registerMember(d.Params, data.member)
 	p := s.Options.Profile
 	d.Profiler.SetSlow(int64(p.SlowMS), p.SampleRate)
@@ -105,6 +114,23 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 			s.ttlComponent(data, ttl),
 		}, slices.Concat(cluster, endpoint, s.replication(data))...),
 	}, nil
+}
+
+// unlock makes the data directory, and FS its file system: an encrypted one, where the options
+// say so.
+func (s *Server) unlock() (err error) {
+	dir := s.Options.Storage.DBPath
+	if err := prepareDirectory(dir, s.control); err != nil {
+		return err
+	}
+	m := s.Options.Security.MasterKey()
+	if m != nil {
+		if err := storage.Encrypt(s.FS, dir, m); err != nil {
+			return err
+		}
+	}
+	s.FS, err = storage.Unlock(s.FS, dir, m)
+	return err
 }
 
 // process returns the Process for the commands about it.

@@ -42,9 +42,6 @@ type data struct {
 
 // openData opens what the server has.
 func (s *Server) openData() (*data, error) {
-	if err := prepareDirectory(s.Options.Storage.DBPath, s.control); err != nil {
-		return nil, err
-	}
 	o := catalog.Options{Clock: s.Clock, Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")}
 	d := &data{quiesce: func() func() { return func() {} }}
 	var err error

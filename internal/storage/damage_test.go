@@ -43,7 +43,7 @@ func crashed(t *testing.T) *MemFS {
 	return fs.Crash(100, nil)
 }
 
-// content is every file of the store.
+// content is every file of the store, as the disk has it.
 func content(t *testing.T, fs *MemFS) map[string]string {
 	t.Helper()
 	names, err := fs.List("db")
@@ -52,7 +52,7 @@ func content(t *testing.T, fs *MemFS) map[string]string {
 	}
 	out := map[string]string{}
 	for _, name := range names {
-		f, err := fs.Open("db/" + name)
+		f, err := fs.mem.Open("db/" + name)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func flipMarkers(t *testing.T, image *MemFS, rng *rand.Rand) {
 
 func flip(t *testing.T, fs *MemFS, name string, at int64, b byte) {
 	t.Helper()
-	f, err := fs.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
+	f, err := fs.mem.OpenReadWrite(name, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestMissingFiles(t *testing.T) {
 			continue
 		}
 		fs = image.Crash(100, nil)
-		f, err := fs.Create("db/"+name, vfs.WriteCategoryUnspecified)
+		f, err := fs.mem.Create("db/"+name, vfs.WriteCategoryUnspecified)
 		if err != nil {
 			t.Fatal(err)
 		}

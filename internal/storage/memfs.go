@@ -19,10 +19,20 @@ type MemFS struct {
 	fault  atomic.Pointer[func(op, name string) error]
 }
 
+// memKeys are those under which all file systems in memory are encrypted; nil for none. A test
+// that runs others with encryption sets them.
+var memKeys *sealedFS
+
 // NewMemFS makes an empty file system.
 func NewMemFS() *MemFS { return wrapMem(vfs.NewCrashableMem()) }
 
-func wrapMem(m *vfs.MemFS) *MemFS { return &MemFS{FS: m, mem: m} }
+func wrapMem(m *vfs.MemFS) *MemFS {
+	f := &MemFS{FS: m, mem: m}
+	if memKeys != nil {
+		f.FS = &sealedFS{FS: m, key: memKeys.key, id: memKeys.id}
+	}
+	return f
+}
 
 // Crash returns what a machine that loses power now could find on its disk:
 // all that was synced, and of the rest each piece with the given chance in

@@ -198,7 +198,7 @@ func (o *overlay) Lock(name string) (io.Closer, error) {
 		return io.NopCloser(nil), nil
 	case err != nil:
 		return nil, err
-	case o.FS == vfs.Default:
+	case vfs.Root(o.FS) == vfs.Default:
 		return lockForReading(name)
 	}
 	return o.FS.Lock(name)

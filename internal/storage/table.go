@@ -82,7 +82,7 @@ func checkFooter(f vfs.File, name string) (at footer, err error) {
 	return at, nil
 }
 
-// tableError is damage that was found in a table. It is an ErrCorruption, for Pebble too.
+// tableError is damage that was found in a table, or in what is sealed of another file. It is an ErrCorruption, for Pebble too.
 type tableError struct {
 	name   string
 	offset int64

@@ -81,7 +81,11 @@ func (fs *engineFS) ReuseForWrite(oldname, newname string, category vfs.DiskWrit
 	if err := fs.forget(oldname); err != nil {
 		return nil, err
 	}
-	f, err := fs.FS.ReuseForWrite(oldname, newname, category)
+	var f vfs.File
+	err := fs.space.retry(vital(category), func() (err error) { // an encrypted one is a new file
+		f, err = fs.FS.ReuseForWrite(oldname, newname, category)
+		return err
+	})
 	if err != nil {
 		return nil, err
 	}

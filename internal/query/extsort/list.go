@@ -1,10 +1,10 @@
 package extsort
 
 import (
-	"os"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/seal"
 )
 
 // listOverhead is what a document in memory costs a List in addition to its bytes.
@@ -18,7 +18,7 @@ type List struct {
 	first   int      // the first document that is still held
 	docs    [][]byte // in memory: documents first and on
 	bytes   int
-	file    *os.File
+	file    *seal.Temporary
 	offsets []int64 // on disk: where documents first and on start, and where the last ends
 	memory  memory.Holding
 }
@@ -68,13 +68,8 @@ func (l *List) spill() error {
 	if l.dir == "" {
 		return ErrMemory
 	}
-	f, err := os.CreateTemp(l.dir, "spill-*")
-	if err != nil {
-		return err
-	}
-	// The file has no name once it is open, so it is gone on every exit.
-	l.file = f
-	if err := os.Remove(f.Name()); err != nil {
+	var err error
+	if l.file, err = seal.NewTemporary(l.dir); err != nil {
 		return err
 	}
 	l.offsets = []int64{0}

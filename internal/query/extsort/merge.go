@@ -6,14 +6,14 @@ import (
 	"container/heap"
 	"encoding/binary"
 	"io"
-	"os"
+
+	"github.com/mayflydb/mayfly/internal/seal"
 )
 
-// merge reads sorted runs from disk as one. The file has no name once it is
-// open, so it is gone on every exit.
+// merge reads sorted runs from disk as one.
 type merge struct {
 	dir   string
-	file  *os.File
+	file  *seal.Temporary
 	ends  []int64 // where each run ends
 	heads []*run
 }
@@ -31,12 +31,8 @@ type run struct {
 // write appends the sorted rows as one run and returns its length in bytes.
 func (m *merge) write(rows *rows) (int64, error) {
 	if m.file == nil {
-		f, err := os.CreateTemp(m.dir, "spill-*")
-		if err != nil {
-			return 0, err
-		}
-		m.file = f
-		if err := os.Remove(f.Name()); err != nil {
+		var err error
+		if m.file, err = seal.NewTemporary(m.dir); err != nil {
 			return 0, err
 		}
 	}

@@ -6,10 +6,10 @@ import (
 	"errors"
 	"hash/maphash"
 	"io"
-	"os"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/extsort"
+	"github.com/mayflydb/mayfly/internal/seal"
 )
 
 const (
@@ -51,7 +51,7 @@ type spillParts struct {
 type spillPart struct {
 	space  *spillSpace
 	groups int // so many of its first documents are groups, see addGroup
-	file   *os.File
+	file   *seal.Temporary
 	size   int64    // of the file
 	chunks [][]byte // what follows it
 	at     int64    // where it is read: in the file, then in the first chunk
@@ -139,16 +139,11 @@ func (p *spillPart) addGroup(d bson.Doc) error {
 // flush writes what is in memory.
 func (p *spillPart) flush() error {
 	if p.file == nil {
-		f, err := os.CreateTemp(p.space.dir, "spill-*")
-		if err != nil {
+		var err error
+		if p.file, err = seal.NewTemporary(p.space.dir); err != nil {
 			return err
 		}
-		p.file = f
 		p.space.stats.Spills++
-		// The file has no name once it is open, so it is gone on every exit.
-		if err := os.Remove(f.Name()); err != nil {
-			return err
-		}
 	}
 	for _, c := range p.chunks {
 		if _, err := p.file.WriteAt(c, p.size); err != nil {
