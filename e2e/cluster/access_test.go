@@ -167,6 +167,7 @@ func TestAccessControl(t *testing.T) {
 	if n, err := coll.CountDocuments(t.Context(), bson.D{}); err != nil || n != 200 {
 		t.Errorf("%d documents after moves: %v", n, err)
 	}
+	blockedWrites(t, c, root, ann)
 	run(t, admin, bson.D{{Key: "revokeRolesFromUser", Value: "ann"}, {Key: "roles", Value: bson.A{bson.D{{Key: "role", Value: "readWrite"}, {Key: "db", Value: "app"}}}}})
 	until(t, "the other router forgets what ann may do", func() error {
 		if err := coll.FindOne(t.Context(), bson.D{}).Err(); code(err) != 13 {
@@ -174,6 +175,58 @@ func TestAccessControl(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// blockedWrites: a block of user writes holds for who has no privilege to write all the same, on
+// each shard, though shards know only the router; it holds for a transaction from before, too.
+func blockedWrites(t *testing.T, c *cluster, root, ann *mongo.Client) {
+	t.Helper()
+	block := func(on bool) {
+		run(t, root.Database("admin"), bson.D{{Key: "setUserWriteBlockMode", Value: 1}, {Key: "global", Value: on}})
+	}
+	coll := ann.Database("app").Collection("c")
+	session, err := ann.StartSession()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer session.EndSession(t.Context())
+	if err := session.StartTransaction(); err != nil {
+		t.Fatal(err)
+	}
+	within := mongo.NewSessionContext(t.Context(), session)
+	for i := range 8 { // over both shards
+		if _, err := coll.UpdateOne(within, bson.D{{Key: "_id", Value: i}}, bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 2}}}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	block(true)
+	for _, command := range []bson.D{
+		{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 3}}}}}, {Key: "multi", Value: true}}}}},
+		{{Key: "update", Value: "c"}, {Key: "updates", Value: bson.A{bson.D{{Key: "q", Value: bson.D{{Key: "_id", Value: 1}}}, {Key: "u", Value: bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 3}}}}}}}}, {Key: "mayBypassWriteBlocking", Value: true}},
+	} {
+		var reply struct{ WriteErrors []struct{ Code int32 } }
+		if err := ann.Database("app").RunCommand(t.Context(), command).Decode(&reply); err != nil || len(reply.WriteErrors) != 1 || reply.WriteErrors[0].Code != 371 {
+			t.Errorf("ann writes: %v %v", err, reply)
+		}
+	}
+	for _, command := range []bson.D{{{Key: "drop", Value: "c"}}, {{Key: "create", Value: "d"}}, {{Key: "createIndexes", Value: "c"}, {Key: "indexes", Value: bson.A{bson.D{{Key: "key", Value: bson.D{{Key: "b", Value: 1}}}, {Key: "name", Value: "b"}}}}}} {
+		if err := ann.Database("app").RunCommand(t.Context(), command).Err(); code(err) != 371 {
+			t.Errorf("ann %v: %v", command, err)
+		}
+	}
+	if err := session.CommitTransaction(t.Context()); err == nil {
+		t.Error("ann commits what she began before")
+	}
+	if n, err := coll.CountDocuments(t.Context(), bson.D{{Key: "b", Value: bson.D{{Key: "$gt", Value: 1}}}}); err != nil || n != 0 {
+		t.Errorf("%d documents were written: %v", n, err)
+	}
+	if res, err := root.Database("app").Collection("c").UpdateMany(t.Context(), bson.D{}, bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 4}}}}); err != nil || res.ModifiedCount != 200 {
+		t.Errorf("root, who may: %v %v", res, err)
+	}
+	block(false)
+	if _, err := coll.UpdateOne(t.Context(), bson.D{{Key: "_id", Value: 7}}, bson.D{{Key: "$set", Value: bson.D{{Key: "b", Value: 5}}}}); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestAnotherKey: who has another key, or none, is no part of the cluster, and both sides

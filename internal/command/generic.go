@@ -47,6 +47,9 @@ type Generic struct {
 	// statement before it is aborted: it is a router's own, whose router may be gone. 0: as long
 	// as transactions live.
 	TransactionIdle time.Duration
+	// HasBypass says that the command is a part of what a router's client has asked for; Bypass
+	// that the client may write where user writes are blocked.
+	HasBypass, Bypass bool
 }
 
 // API is the Stable API that a client asks for; a cursor's getMores must ask for the
@@ -119,7 +122,7 @@ var genericFields = func() map[string]*Field {
 		"$readPreference": bson.TypeDocument, "$clusterTime": bson.TypeDocument, "apiVersion": bson.TypeString,
 		"apiStrict": bson.TypeBool, "apiDeprecationErrors": bson.TypeBool, "rawData": bson.TypeBool,
 		"readConcern": bson.TypeDocument, "writeConcern": bson.TypeDocument,
-		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray, "localNow": bson.TypeDate, "transactionIdleMS": bson.TypeInt64,
+		"shardVersion": bson.TypeDocument, "databaseVersion": bson.TypeDocument, "shardKeyMayBe": bson.TypeArray, "localNow": bson.TypeDate, "transactionIdleMS": bson.TypeInt64, "mayBypassWriteBlocking": bson.TypeBool,
 	} {
 		fields[name] = OneOf(name, t)
 	}
@@ -170,6 +173,8 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 		g.LocalNow = v.Date()
 	case "transactionIdleMS":
 		g.TransactionIdle = time.Duration(min(max(v.Int64(), 0), math.MaxInt32)) * time.Millisecond
+	case "mayBypassWriteBlocking":
+		g.HasBypass, g.Bypass = true, v.Bool()
 	case "rawData":
 		g.RawData = v.Bool()
 	}

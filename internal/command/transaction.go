@@ -43,6 +43,9 @@ type transaction struct {
 	later      bool
 	// readOnly says that it was asked to prepare, and had nothing to commit.
 	readOnly bool
+	// bound says that a block of user writes holds for one of its statements. What ends it comes
+	// from a router or a coordinator, and does not say so.
+	bound bool
 }
 
 // Transactions counts transactions, for serverStatus.
@@ -171,6 +174,7 @@ func (d *Dispatcher) handleInTransaction(ctx context.Context, op *Op) error {
 		return err
 	}
 	tr.later = tr.later || tr.statements > 0 && wrote
+	tr.bound = tr.bound || !op.BypassesBlock()
 	tr.statements++
 	if tr.idle != nil {
 		tr.idle.Reset(tr.rests)
@@ -437,7 +441,7 @@ func (op *Op) enterLast() error {
 // been blocked since: 371.
 func (op *Op) mayCommit(t *catalog.Transaction) error {
 	for db := range t.Databases() {
-		if err := op.MayWrite(db); err != nil {
+		if err := op.Dispatcher.MayWrite(db); err != nil && (op.Session.transaction.bound || !op.BypassesBlock()) {
 			return err
 		}
 	}

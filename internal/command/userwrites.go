@@ -37,7 +37,7 @@ func (d *Dispatcher) BlockUserWrites(ctx context.Context, reason int) error {
 		if op.Command == nil || !slices.Contains(indexBuilds, op.Command.Name) {
 			continue
 		}
-		if err := d.MayWrite(op.DB); err != nil && !op.bypassesBlock() {
+		if err := d.MayWrite(op.DB); err != nil && !op.BypassesBlock() {
 			op.kill(err)
 		}
 	}
@@ -99,12 +99,18 @@ func (d *Dispatcher) MayWrite(db string) error {
 // all the same. Where access is not controlled nobody has it.
 func (op *Op) MayWrite(db string) error {
 	err := op.Dispatcher.MayWrite(db)
-	if err != nil && (op.Client.Internal || op.bypassesBlock()) {
+	if err != nil && op.BypassesBlock() {
 		return nil
 	}
 	return err
 }
 
-func (op *Op) bypassesBlock() bool {
+// BypassesBlock reports whether op's client may write where user writes are blocked: who has the
+// privilege, and the parts of a cluster unless they pass on what a client without it has asked
+// for.
+func (op *Op) BypassesBlock() bool {
+	if op.Client.Internal || op.Controlled() && op.Client.mayAll(decides) {
+		return op.Generic.Bypass || !op.Generic.HasBypass && op.Generic.Versions == nil
+	}
 	return op.Controlled() && op.May(auth.On(auth.Cluster, auth.BypassWriteBlockingMode))
 }

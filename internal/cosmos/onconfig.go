@@ -144,9 +144,10 @@ var containerKey = new(bson.Builder).String("_id.p", "hashed").Finish()
 // inside is the client of commands that this server gives itself.
 var inside = &command.Client{Internal: true}
 
-// run runs a command on the database admin of this server.
+// run runs a command on the database admin of this server, for a client for whom a block of user
+// writes holds.
 func (k clusterKeeper) run(ctx context.Context, body bson.Doc) error {
-	_, err := k.s.run(ctx, adminDB, body)
+	_, err := k.s.run(ctx, adminDB, new(bson.Builder).Fields(body).Bool("mayBypassWriteBlocking", false).Finish())
 	return err
 }
 

@@ -538,7 +538,7 @@ func (n *Node) imagesSince(o *changestream.Options) (int64, error) {
 	if o.FullDocument < changestream.WhenAvailable && o.Before == changestream.Off {
 		return 0, nil
 	}
-	d, err := n.Catalog.Kept(clusterNamespace, bson.String("changeStreamOptions"))
+	d, err := n.Catalog.Kept(ParametersNamespace, bson.String("changeStreamOptions"))
 	if err != nil || d == nil {
 		return 0, err
 	}

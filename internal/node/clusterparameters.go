@@ -13,8 +13,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// clusterNamespace is where cluster parameters that were set are stored.
-var clusterNamespace = schema.Namespace{DB: "config", Coll: "clusterParameters"}
+// ParametersNamespace is where the cluster parameters that were set are stored.
+var ParametersNamespace = schema.Namespace{DB: "config", Coll: "clusterParameters"}
+
+// DefaultMaxTime is the parameter with the time limit of reads that give none.
+const DefaultMaxTime = "defaultMaxTimeMS"
 
 // clusterParameter declares a parameter that all members of a cluster share.
 type clusterParameter struct {
@@ -27,7 +30,7 @@ type clusterParameter struct {
 var clusterParameterList = []clusterParameter{
 	{"changeStreamOptions", parseChangeStreamOptions},
 	{"changeStreams", oneField("changeStreams", command.SafeInt64("expireAfterSeconds").Above(0), bson.Int64(3600))},
-	{"defaultMaxTimeMS", oneField("defaultMaxTimeMS", command.SafeInt64("readOperations").Min(0), bson.Int64(0))},
+	{DefaultMaxTime, oneField(DefaultMaxTime, command.SafeInt64("readOperations").Min(0), bson.Int64(0))},
 	{"fleDisableSubstringPreviewParameterLimits", oneField("fleDisableSubstringPreviewParameterLimits", command.Bool("enabled"), bson.False)},
 	{"pauseMigrationsDuringMultiUpdates", oneField("pauseMigrationsDuringMultiUpdates", command.Bool("enabled"), bson.False)},
 }
@@ -96,6 +99,14 @@ func storedParameters() []*clusterParameter {
 	return list
 }
 
+// ClusterParameterNames are the parameters that setClusterParameter sets.
+func ClusterParameterNames() (names []string) {
+	for i := range clusterParameterList {
+		names = append(names, clusterParameterList[i].name)
+	}
+	return names
+}
+
 func findClusterParameter(name string) (*clusterParameter, error) {
 	for i := range clusterParameterList {
 		if clusterParameterList[i].name == name {
@@ -119,11 +130,12 @@ func (n *Node) clusterValue(p *clusterParameter) (bson.Doc, error) {
 	if err != nil {
 		return nil, err
 	}
-	return clusterDocument(p, fields, 0), nil
+	return ClusterParameter(p.name, fields, 0), nil
 }
 
-func clusterDocument(p *clusterParameter, fields bson.Doc, at uint64) bson.Doc {
-	return new(bson.Builder).String("_id", p.name).Timestamp("clusterParameterTime", at).Fields(fields).Finish()
+// ClusterParameter is the document of a parameter that was set at a time.
+func ClusterParameter(name string, fields bson.Doc, at uint64) bson.Doc {
+	return new(bson.Builder).String("_id", name).Timestamp("clusterParameterTime", at).Fields(fields).Finish()
 }
 
 // startClusterParameters puts stored parameters into effect. Where they cannot
@@ -147,14 +159,14 @@ func (n *Node) loadClusterParameters() error {
 	values := map[string]bson.Doc{}
 	if n.Catalog != nil {
 		for _, p := range storedParameters() {
-			d, err := n.Catalog.Kept(clusterNamespace, bson.String(p.name))
+			d, err := n.Catalog.Kept(ParametersNamespace, bson.String(p.name))
 			if err != nil {
 				return err
 			}
 			if d != nil {
 				values[p.name] = d
-				n.applyClusterParameter(p, d)
 			}
+			n.applyClusterParameter(p, d)
 		}
 	}
 	n.cluster.values = values
@@ -162,13 +174,17 @@ func (n *Node) loadClusterParameters() error {
 }
 
 // setClusterValue sets a parameter and stores it.
-func (n *Node) setClusterValue(ctx context.Context, p *clusterParameter, fields bson.Doc) error {
+func (n *Node) setClusterValue(ctx context.Context, name string, fields bson.Doc) error {
+	p, err := findClusterParameter(name)
+	if err != nil {
+		return err
+	}
 	n.cluster.mu.Lock()
 	defer n.cluster.mu.Unlock()
 	if err := n.loadClusterParameters(); err != nil {
 		return err
 	}
-	d := clusterDocument(p, fields, n.timestamp())
+	d := ClusterParameter(p.name, fields, n.timestamp())
 	if n.Catalog != nil {
 		if err := n.storeClusterParameter(ctx, p.name, d); err != nil {
 			return err
@@ -180,10 +196,10 @@ func (n *Node) setClusterValue(ctx context.Context, p *clusterParameter, fields 
 }
 
 func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Doc) error {
-	c := n.Catalog.Lookup(clusterNamespace)
+	c := n.Catalog.Lookup(ParametersNamespace)
 	if c == nil {
 		var err error
-		if c, err = n.Catalog.Create(ctx, clusterNamespace, nil); err != nil {
+		if c, err = n.Catalog.Create(ctx, ParametersNamespace, nil); err != nil {
 			return err
 		}
 	}
@@ -200,13 +216,13 @@ func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Do
 	})
 }
 
-// applyClusterParameter puts a value into effect.
+// applyClusterParameter puts a value into effect, the default for nil.
 func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
 	if p.name == querySettingsName {
 		n.settings.Store(NewQuerySettings(d))
 	}
-	if p.name == "defaultMaxTimeMS" {
-		n.Dispatcher.DefaultReadTime.Store(d.Lookup("readOperations").Int64())
+	if p.name == DefaultMaxTime {
+		n.Dispatcher.DefaultReadTime.Store(bson.ClampToInt64(d.Lookup("readOperations")))
 	}
 }
 

@@ -14,6 +14,7 @@ func Declared() []*command.Command {
 		n.listDatabases(), n.listCollections(), n.listIndexes(),
 		n.collStats(), n.dbStats(), n.dataSize(), n.validate(), n.validateDBMetadata(),
 		n.getDefaultRWConcern(), n.setDefaultRWConcern(), n.setQuerySettings(), n.removeQuerySettings(),
+		n.setUserWriteBlockMode(), n.setClusterParameter(), n.getClusterParameter(),
 		n.fileMD5(), n.fsync(), n.fsyncUnlock(), n.setFeatureCompatibilityVersion(), n.setIndexCommitQuorum(),
 	}
 	return append(all, n.planCacheCommands()...)

@@ -20,27 +20,36 @@ func (n *Node) setClusterParameter() *command.Command {
 }
 
 func (n *Node) runSetClusterParameter(ctx context.Context, op *command.Op) error {
-	d := op.Args.Doc("setClusterParameter")
+	if n.shard || n.ConfigServer {
+		return mongoerr.New(mongoerr.NotImplemented, "setClusterParameter can only run on mongos in sharded clusters")
+	}
+	name, fields, err := ParseClusterParameter(op.Args.Doc("setClusterParameter"))
+	if err != nil {
+		return err
+	}
+	return n.setClusterValue(ctx, name, fields)
+}
+
+// ParseClusterParameter parses {name: value}, and returns all fields of the value, those left
+// out with their defaults.
+func ParseClusterParameter(d bson.Doc) (name string, fields bson.Doc, err error) {
 	if d.Len() > 1 {
-		return mongoerr.New(mongoerr.InvalidOptions, "setClusterParameter only supports setting exactly one parameter")
+		return "", nil, mongoerr.New(mongoerr.InvalidOptions, "setClusterParameter only supports setting exactly one parameter")
 	}
 	name, v := d.First()
 	p, err := findClusterParameter(name)
 	if err != nil {
-		return err
+		return "", nil, err
 	}
 	if v.Type != bson.TypeDocument {
-		return mongoerr.New(mongoerr.BadValue, "Cluster parameter value must be an object")
+		return "", nil, mongoerr.New(mongoerr.BadValue, "Cluster parameter value must be an object")
 	}
 	for field := range v.Doc().All() {
 		if strings.HasPrefix(field, "$") {
-			return mongoerr.New(mongoerr.DollarPrefixedFieldName,
+			return "", nil, mongoerr.New(mongoerr.DollarPrefixedFieldName,
 				"The dollar ($) prefixed field '%s' in '%s' is not valid for storage.", field, field)
 		}
 	}
-	fields, err := p.parse(v.Doc())
-	if err != nil {
-		return err
-	}
-	return n.setClusterValue(ctx, p, fields)
+	fields, err = p.parse(v.Doc())
+	return name, fields, err
 }

@@ -349,10 +349,10 @@ func (n *Node) changeSettings(ctx context.Context, f func(list []bson.Doc) ([]bs
 	if err := n.loadClusterParameters(); err != nil {
 		return err
 	}
-	c := n.Catalog.Lookup(clusterNamespace)
+	c := n.Catalog.Lookup(ParametersNamespace)
 	if c == nil {
 		var err error
-		if c, err = n.Catalog.Create(ctx, clusterNamespace, nil); err != nil {
+		if c, err = n.Catalog.Create(ctx, ParametersNamespace, nil); err != nil {
 			return err
 		}
 	}
@@ -377,7 +377,7 @@ func (n *Node) changeSettings(ctx context.Context, f func(list []bson.Doc) ([]bs
 		for i, d := range list {
 			b.Doc(bson.Index(i), d)
 		}
-		now = clusterDocument(p, b.Close().Finish(), n.timestamp())
+		now = ClusterParameter(p.name, b.Close().Finish(), n.timestamp())
 		if len(now) > maxSettings {
 			return mongoerr.New(mongoerr.BSONObjectTooLarge, "cannot modify query settings: the total size exceeds %d bytes", maxSettings)
 		}

@@ -11,10 +11,10 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// Where a set stores that user writes are blocked: one document for all collections.
+// Where a set or a cluster stores that user writes are blocked: one document for all collections.
 var (
-	blockNamespace = schema.Namespace{DB: "config", Coll: "user_writes_critical_sections"}
-	blockID        = bson.String("")
+	BlockNamespace = schema.Namespace{DB: "config", Coll: "user_writes_critical_sections"}
+	BlockID        = bson.String("")
 )
 
 // userWriteBlock guards the block of user writes.
@@ -48,7 +48,7 @@ func (n *Node) runSetUserWriteBlockMode(ctx context.Context, op *command.Op) err
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	stored, err := n.Catalog.Kept(blockNamespace, blockID)
+	stored, err := n.Catalog.Kept(BlockNamespace, BlockID)
 	if err != nil {
 		return err
 	}
@@ -65,20 +65,31 @@ func (n *Node) runSetUserWriteBlockMode(ctx context.Context, op *command.Op) err
 // within a second.
 func (n *Node) blockUserWrites(ctx context.Context, stored bson.Doc, reason bson.Value) error {
 	if stored != nil {
-		if err := sameReason(stored, reason, "acquire", "options"); err != nil {
+		if err := SameBlockReason(stored, reason, true); err != nil {
 			return err
 		}
 	}
+	return n.keepBlock(ctx, stored, BlockDoc(reason, true))
+}
+
+// BlockDoc is the document by which user writes are blocked. complete is false where it is only
+// that clients change no definitions, which is so on config servers before it is more.
+func BlockDoc(reason bson.Value, complete bool) bson.Doc {
+	b := new(bson.Builder).Value("_id", BlockID).Bool("blockNewUserShardedDDL", !complete).Bool("blockUserWrites", complete)
+	if reason.Type == bson.TypeString {
+		b.Value("blockUserWritesReason", reason)
+	}
+	return b.Finish()
+}
+
+// keepBlock blocks user writes, and stores that unless it is stored.
+func (n *Node) keepBlock(ctx context.Context, stored, doc bson.Doc) error {
 	term := n.Dispatcher.Member.State().Term
-	if err := n.Dispatcher.BlockUserWrites(ctx, blockReason(reason)); err != nil {
+	if err := n.Dispatcher.BlockUserWrites(ctx, blockReason(doc.Lookup("blockUserWritesReason"))); err != nil {
 		return err
 	}
-	if stored == nil {
-		b := new(bson.Builder).Value("_id", blockID).Bool("blockNewUserShardedDDL", false).Bool("blockUserWrites", true)
-		if reason.Type == bson.TypeString {
-			b.Value("blockUserWritesReason", reason)
-		}
-		if err := n.changeBlock(ctx, func(ctx context.Context) error { return n.Catalog.Keep(ctx, blockNamespace, b.Finish()) }); err != nil {
+	if !stored.Lookup("blockUserWrites").Truthy() {
+		if err := n.changeBlock(ctx, func(ctx context.Context) error { return n.Catalog.Keep(ctx, BlockNamespace, doc) }); err != nil {
 			return err
 		}
 	}
@@ -93,10 +104,10 @@ func (n *Node) blockUserWrites(ctx context.Context, stored bson.Doc, reason bson
 
 func (n *Node) unblockUserWrites(ctx context.Context, stored bson.Doc, reason bson.Value) error {
 	if stored != nil {
-		if err := sameReason(stored, reason, "release", "reason"); err != nil {
+		if err := SameBlockReason(stored, reason, false); err != nil {
 			return err
 		}
-		if err := n.changeBlock(ctx, func(ctx context.Context) error { return n.Catalog.Unkeep(ctx, blockNamespace, blockID) }); err != nil {
+		if err := n.changeBlock(ctx, func(ctx context.Context) error { return n.Catalog.Unkeep(ctx, BlockNamespace, BlockID) }); err != nil {
 			return err
 		}
 	}
@@ -106,7 +117,7 @@ func (n *Node) unblockUserWrites(ctx context.Context, stored bson.Doc, reason bs
 // changeBlock writes the document, in the gate. It goes on when the client has gone, so
 // that what is stored is known.
 func (n *Node) changeBlock(ctx context.Context, write func(context.Context) error) error {
-	pass, err := n.Dispatcher.Enter(ctx, blockNamespace.DB)
+	pass, err := n.Dispatcher.Enter(ctx, BlockNamespace.DB)
 	if err != nil {
 		return err
 	}
@@ -114,15 +125,19 @@ func (n *Node) changeBlock(ctx context.Context, write func(context.Context) erro
 	return write(context.WithoutCancel(ctx))
 }
 
-// sameReason refuses another reason than the one for which writes are blocked: 20. None
-// is not the same as Unspecified.
-func sameReason(stored bson.Doc, reason bson.Value, verb, what string) error {
+// SameBlockReason refuses another reason, to block or to end that, than the one for which writes
+// are blocked: 20. None is not the same as Unspecified.
+func SameBlockReason(stored bson.Doc, reason bson.Value, block bool) error {
 	has := stored.Lookup("blockUserWritesReason")
 	if reason.Type != bson.TypeString {
 		reason = bson.Value{}
 	}
 	if has.IsMissing() == reason.IsMissing() && (has.IsMissing() || has.Str() == reason.Str()) {
 		return nil
+	}
+	verb, what := "release", "reason"
+	if block {
+		verb, what = "acquire", "options"
 	}
 	return mongoerr.New(mongoerr.IllegalOperation, "Cannot %s user writes critical section with different %s than the already existing one. reason: %s, current: %s",
 		verb, what, command.BlockReasons[blockReason(reason)], command.BlockReasons[blockReason(has)])
@@ -141,11 +156,11 @@ func blockReason(v bson.Value) int {
 func (n *Node) recoverBlock(context.Context) error {
 	n.block.mu.Lock()
 	defer n.block.mu.Unlock()
-	stored, err := n.Catalog.Kept(blockNamespace, blockID)
+	stored, err := n.Catalog.Kept(BlockNamespace, BlockID)
 	if err != nil {
 		return err
 	}
-	if stored.Lookup("blockUserWrites").Truthy() {
+	if stored.Lookup("blockUserWrites").Truthy() || stored.Lookup("blockNewUserShardedDDL").Truthy() {
 		n.Dispatcher.UserWrites.Block(blockReason(stored.Lookup("blockUserWritesReason")))
 	} else {
 		n.Dispatcher.UserWrites.Unblock()

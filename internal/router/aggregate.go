@@ -152,7 +152,7 @@ func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	if _, writes := named(a.db, a.list); rt.primary == "" && strings.HasPrefix(writes, a.db+".") {
 		var err error
-		if rt, err = a.r.createDatabase(ctx, rt); err != nil {
+		if rt, err = a.r.createDatabase(ctx, a.op, rt); err != nil {
 			return err
 		}
 	}
@@ -227,7 +227,7 @@ func (a *aggregation) together(ctx context.Context, rt *route, shards []string) 
 			return false, err
 		}
 		if other.primary == "" && ns == writes {
-			if other, err = a.r.createDatabase(ctx, other); err != nil {
+			if other, err = a.r.createDatabase(ctx, a.op, other); err != nil {
 				return false, err
 			}
 		}

@@ -16,6 +16,7 @@ import (
 // forward.
 var ours = map[string]bool{
 	"$db": true, "$clusterTime": true, "$readPreference": true, "shardVersion": true, "databaseVersion": true, "$configTime": true, "$topologyTime": true, "shardKeyMayBe": true, "localNow": true, "transactionIdleMS": true,
+	"mayBypassWriteBlocking": true,
 }
 
 // appendRest appends the fields of a client's command except the first, those in ours,
@@ -72,6 +73,7 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	if !op.Start.IsZero() && (q.now || hasNow(q.body)) { // which is one, whoever executes a part of the statement
 		q.body = withField(q.body, "localNow", bson.Date(op.Start.UnixMilli()))
 	}
+	q.body = r.judged(op, q.body)
 	tx := q.within
 	if tx == nil && !q.outside {
 		tx = r.transactions.of(op)
@@ -90,6 +92,15 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 	a, err := set.Run(ctx, c)
 	observe(op, a)
 	return a, err
+}
+
+// judged adds to a request on behalf of op whether its client may write where user writes are
+// blocked: the server that gets it knows only the router.
+func (r *Router) judged(op *command.Op, body bson.Doc) bson.Doc {
+	if r.Dispatcher.Authorize == nil || op.Client == nil {
+		return body
+	}
+	return withField(body, "mayBypassWriteBlocking", bson.Bool(op.BypassesBlock()))
 }
 
 // observe advances op's operationTime by a shard's answer.

@@ -77,7 +77,7 @@ func (b *batch) run(ctx context.Context) error {
 	}
 	for stale := 0; len(b.pending) > 0; {
 		if rt.primary == "" {
-			if rt, err = b.r.createDatabase(ctx, rt); err != nil {
+			if rt, err = b.r.createDatabase(ctx, b.op, rt); err != nil {
 				return err
 			}
 		}
@@ -101,9 +101,9 @@ func (b *batch) run(ctx context.Context) error {
 }
 
 // createDatabase creates a database on the first write to it.
-func (r *Router) createDatabase(ctx context.Context, rt *route) (*route, error) {
+func (r *Router) createDatabase(ctx context.Context, op *command.Op, rt *route) (*route, error) {
 	body := new(bson.Builder).String("_configsvrCreateDatabase", rt.db).OpenDoc("writeConcern").String("w", "majority").Close().Finish()
-	if _, err := r.config.Run(ctx, adminCall(body)); err != nil {
+	if _, err := r.config.Run(ctx, adminCall(r.judged(op, body))); err != nil {
 		return nil, err
 	}
 	rt, err := r.fresher(ctx, rt)

@@ -72,6 +72,7 @@ func configName(name string) string { return "_configsvr" + strings.ToUpper(name
 
 // passToConfig forwards a command to the config primary, and returns its reply.
 func (r *Router) passToConfig(ctx context.Context, op *command.Op, call client.Call) error {
+	call.Body = r.judged(op, call.Body)
 	a, err := r.config.Run(ctx, call)
 	if a.Reply != nil {
 		if t := a.Reply.Lookup("operationTime"); t.Type == bson.TypeTimestamp {

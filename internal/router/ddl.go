@@ -33,7 +33,7 @@ func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
 	}
 	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		if rt.primary == "" {
-			if rt, err = r.createDatabase(ctx, rt); err != nil {
+			if rt, err = r.createDatabase(ctx, op, rt); err != nil {
 				return err
 			}
 		}
@@ -124,7 +124,7 @@ func (r *Router) indexes(name string) command.Handler {
 		sharded := false
 		err = r.byRoute(ctx, op, ns, func(rt *route) error {
 			if rt.primary == "" && name == "createIndexes" {
-				if rt, err = r.createDatabase(ctx, rt); err != nil {
+				if rt, err = r.createDatabase(ctx, op, rt); err != nil {
 					return err
 				}
 			}

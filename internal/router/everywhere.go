@@ -18,6 +18,9 @@ func (r *Router) everywhere() []*command.Command {
 		{Name: "appendOplogNote", Flags: command.AdminOnly | command.TakesWriteConcern, Help: "Adds a no-op entry to the oplog of each shard", Run: r.runAppendOplogNote},
 		{Name: "fsync", Flags: command.AdminOnly, Help: "flushes pending writes of all servers to disk", Run: r.runFsync},
 		{Name: "fsyncUnlock", Flags: command.AdminOnly, Help: "unlocks all servers that fsync has locked", Run: r.runFsyncUnlock},
+		{Name: "setUserWriteBlockMode", Help: "Set whether user write blocking is enabled", Run: r.runSetting},
+		{Name: "setClusterParameter", Flags: command.AdminOnly, Help: "Set cluster parameter on the cluster", Run: r.runSetting},
+		{Name: "getClusterParameter", Flags: command.AdminOnly, Help: "Get cluster parameter value(s)", Run: r.runGetClusterParameter},
 		{Name: "setFeatureCompatibilityVersion", Flags: command.AdminOnly | command.TakesWriteConcern, Help: "Set the featureCompatibilityVersion of the cluster.", Run: r.runSetFCV},
 		{Name: "setIndexCommitQuorum", Flags: command.TakesWriteConcern, Help: "Set the commitQuorum for an index build", Run: r.runSetIndexCommitQuorum},
 	})
@@ -199,6 +202,22 @@ func appendAll(b *bson.Builder, names []string, replies []bson.Doc) {
 		b.Doc(name, withoutFields(replies[i], "$clusterTime", "operationTime"))
 	}
 	b.Close()
+}
+
+// runSetting has the config servers set what holds for the whole cluster, on all shards or none.
+func (r *Router) runSetting(ctx context.Context, op *command.Op) error {
+	_, first := op.Body.First()
+	b := new(bson.Builder).Value(configName(op.Command.Name), first)
+	appendRest(b, op.Body)
+	if err := r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Finish(), Idempotent: true}); err != nil {
+		return err
+	}
+	return r.readSettings(ctx)
+}
+
+// runGetClusterParameter asks the config servers, which have the parameters of the cluster.
+func (r *Router) runGetClusterParameter(ctx context.Context, op *command.Op) error {
+	return r.passToConfig(ctx, op, client.Call{DB: "admin", Body: passed(op), Idempotent: true})
 }
 
 // runSetFCV sets the version of the config servers, which check it, and then of the shards.

@@ -27,7 +27,7 @@ func (r *Router) runFindAndModify(ctx context.Context, op *command.Op) error {
 	upsert := op.Body.Lookup("upsert").Truthy()
 	return r.byRoute(ctx, op, ns, func(rt *route) error {
 		if rt.primary == "" && upsert {
-			if rt, err = r.createDatabase(ctx, rt); err != nil {
+			if rt, err = r.createDatabase(ctx, op, rt); err != nil {
 				return err
 			}
 		}

@@ -34,7 +34,7 @@ func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, e
 		return nil, mongoerr.New(mongoerr.Code(28769), "namespace '%s' is sharded so it can't be used for $out'", to)
 	}
 	if rt.primary == "" {
-		if rt, err = w.a.r.createDatabase(ctx, rt); err != nil {
+		if rt, err = w.a.r.createDatabase(ctx, w.a.op, rt); err != nil {
 			return nil, err
 		}
 	}
@@ -136,7 +136,7 @@ func (t *outInto) Finish(ctx context.Context) error {
 		return err
 	}
 	body := new(bson.Builder).String("_configsvrRenameCollection", t.into).String("to", t.to).Bool("dropTarget", true).Finish()
-	_, err := t.w.a.r.config.Run(ctx, client.Call{DB: "admin", Body: body})
+	_, err := t.w.a.r.config.Run(ctx, client.Call{DB: "admin", Body: t.w.a.r.judged(t.w.a.op, body)})
 	t.w.a.r.routes.forget(func(ns string) bool { return ns == t.to || ns == t.into })
 	t.finished = err == nil
 	return err

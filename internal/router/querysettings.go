@@ -47,18 +47,24 @@ func (r *Router) querySettings(ctx context.Context) *node.QuerySettings {
 	return r.settings.known.Load().all
 }
 
-// readSettings reads the settings from the config servers, and keeps them.
+// readSettings reads the settings from the config servers, and keeps them, and the cluster's
+// parameter defaultMaxTimeMS.
 func (r *Router) readSettings(ctx context.Context) error {
-	b := new(bson.Builder).String("find", "clusterParameters").OpenDoc("filter").String("_id", node.SettingsField).Close().Int32("limit", 1).Bool("singleBatch", true)
+	b := new(bson.Builder).String("find", "clusterParameters").OpenDoc("filter").OpenDoc("_id").Strings("$in", node.SettingsField, node.DefaultMaxTime).Close().Close().Int32("limit", 2).Bool("singleBatch", true)
 	b.OpenDoc("readConcern").String("level", "majority").Close()
 	a, err := r.config.Run(ctx, client.Call{DB: "config", Body: b.Finish(), Idempotent: true})
 	if err != nil {
 		return err
 	}
-	k := new(knownSettings)
+	k, readTime := new(knownSettings), int64(0)
 	for _, d := range documents(document(a.Reply.Lookup("cursor")).Lookup("firstBatch")) {
+		if bson.Equal(d.Lookup("_id"), bson.String(node.DefaultMaxTime)) {
+			readTime = bson.ClampToInt64(d.Lookup("readOperations"))
+			continue
+		}
 		k.all = node.NewQuerySettings(d.Clone())
 	}
+	r.Dispatcher.DefaultReadTime.Store(readTime)
 	r.settings.known.Store(k)
 	return nil
 }

@@ -55,7 +55,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	}
 	n.ConfigServer = s.Options.Sharding.Role == config.ConfigServer
 	n.Register(d.Registry)
-	cluster, err := s.configServer(data, x, d)
+	cluster, err := s.configServer(data, n)
 	if err != nil {
 		return nil, errors.Join(err, data.close())
 	}

@@ -11,17 +11,17 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/cosmos"
-	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
 // configServer makes this member a config server if the options say so: it adds the
 // commands, and returns the component that does the work of the primary.
-func (s *Server) configServer(d *data, x *exec.Executor, dispatcher *command.Dispatcher) ([]Component, error) {
+func (s *Server) configServer(d *data, n *node.Node) ([]Component, error) {
 	if s.Options.Sharding.Role != config.ConfigServer {
 		return nil, nil
 	}
-	m := d.member
+	m, dispatcher := d.member, n.Dispatcher
 	sets := &told{member: m}
 	sets.Options = s.toOthers()
 	sets.Options.AppName, sets.Options.Log = "config server", s.log.Logger("SHARDING")
@@ -31,12 +31,12 @@ func (s *Server) configServer(d *data, x *exec.Executor, dispatcher *command.Dis
 		Catalog: d.catalog, Shards: sets, Primary: configPrimary{m}, Enter: m.Enter,
 		ClusterTime: func() uint64 { return uint64(m.Clock().Now()) }, Host: s.host(),
 		ConfigDB: func() string { return setString(m) }, Log: s.log.Logger("SHARDING").With("ctx", "ConfigServer"),
-		Throttle: func() time.Duration { return time.Duration(throttle.Load()) * time.Millisecond }, Dispatcher: dispatcher,
+		Throttle: func() time.Duration { return time.Duration(throttle.Load()) * time.Millisecond }, Dispatcher: dispatcher, SettingsChanged: n.SettingsChanged,
 		CriticalSection: func() time.Duration { return time.Duration(limit.Load()) * time.Millisecond },
 	})
 	dispatcher.Background = append(dispatcher.Background, cs.Operations)
 	dispatcher.Registry.Register(cs.Commands()...)
-	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, x, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames}); err != nil {
+	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, n.Exec, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames}); err != nil {
 		return nil, err
 	}
 	work := background("config server", cs.Run)

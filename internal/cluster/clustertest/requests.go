@@ -23,7 +23,7 @@ var commands map[string]func(*request) error
 
 func init() {
 	commands = map[string]func(*request) error{
-		"_shardsvrIdentify": (*request).identify, "_shardsvrLeave": (*request).leave,
+		"_shardsvrIdentify": (*request).identify, "_shardsvrSettings": (*request).settings, "_shardsvrLeave": (*request).leave,
 		"_shardsvrSetDatabase": (*request).setDatabase, "_shardsvrCloneDatabase": (*request).cloneDatabase,
 		"_shardsvrDropUnsharded": (*request).dropUnsharded, "_shardsvrDropDatabase": (*request).dropDatabase,
 		"_shardsvrCreateSharded": (*request).createSharded, "_shardsvrShard": (*request).shard, "_shardsvrUnshard": (*request).unshard,
@@ -65,6 +65,18 @@ func (r *request) identify() error {
 		return nil
 	}
 	return mongoerr.New(mongoerr.AlreadyInitialized, "the shard belongs to another cluster")
+}
+
+func (r *request) settings() error {
+	for v := range r.body.Lookup("settings").Doc().Values() {
+		name := text(v.Doc().Lookup("of")) + " " + text(v.Doc().Lookup("id"))
+		if is := v.Doc().Lookup("is"); !is.IsMissing() {
+			r.s.Settings[name] = is.String()
+		} else {
+			delete(r.s.Settings, name)
+		}
+	}
+	return nil
 }
 
 func (r *request) leave() error {

@@ -21,8 +21,10 @@ type Shard struct {
 	Databases map[string]Database
 	// Collections is keyed by namespace. A Collection is never changed in place.
 	Collections map[string]*Collection
-	fences      map[string]step.Fence
-	low         int64
+	// Settings are those that the config servers have told, by collection and _id.
+	Settings map[string]string
+	fences   map[string]step.Fence
+	low      int64
 	// Copies says that a range is received at once, from the shard that Peer finds by
 	// its host. Without it, Copy must be called.
 	Copies bool
@@ -73,13 +75,13 @@ type Blocked struct {
 
 // New returns a shard that belongs to no cluster.
 func New(id string) *Shard {
-	return &Shard{ID: id, Databases: map[string]Database{}, Collections: map[string]*Collection{}, fences: map[string]step.Fence{}}
+	return &Shard{ID: id, Databases: map[string]Database{}, Collections: map[string]*Collection{}, Settings: map[string]string{}, fences: map[string]step.Fence{}}
 }
 
 // Clone copies the shard. What the copies share is never changed.
 func (s *Shard) Clone() *Shard {
 	c := *s
-	c.Databases, c.Collections, c.fences = maps.Clone(s.Databases), maps.Clone(s.Collections), maps.Clone(s.fences)
+	c.Databases, c.Collections, c.Settings, c.fences = maps.Clone(s.Databases), maps.Clone(s.Collections), maps.Clone(s.Settings), maps.Clone(s.fences)
 	return &c
 }
 
@@ -90,6 +92,9 @@ func (s *Shard) String() string {
 	for _, name := range slices.Sorted(maps.Keys(s.Databases)) {
 		d := s.Databases[name]
 		fmt.Fprintf(&b, "\n  db %s %s primary %v blocked %v", name, d.Version, d.Primary, d.Blocked)
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.Settings)) {
+		fmt.Fprintf(&b, "\n  setting %s is %s", name, s.Settings[name])
 	}
 	for _, ns := range slices.Sorted(maps.Keys(s.Collections)) {
 		c := s.Collections[ns]

@@ -151,7 +151,18 @@ func (s *Server) decideAddShard(at client.SetString, host, name string, has []st
 // removes it.
 func (s *Server) shardIdentity(name, host string) (bson.Doc, error) {
 	id, err := s.clusterID()
-	return new(bson.Builder).String("shard", name).String("shardHost", host).Value("clusterId", id).String("configdb", s.ConfigDB()).Finish(), err
+	if err != nil {
+		return nil, err
+	}
+	b := new(bson.Builder).String("shard", name).String("shardHost", host).Value("clusterId", id).String("configdb", s.ConfigDB())
+	if name != configShard { // which has the settings of the cluster
+		all, err := s.clusterSettings()
+		if err != nil {
+			return nil, err
+		}
+		b.Value("settings", all)
+	}
+	return b.Finish(), nil
 }
 
 func (s *Server) commitAddShard(o *step.Operation, _ step.Answers) (commitment, error) {

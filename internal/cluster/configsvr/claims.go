@@ -38,16 +38,22 @@ func claimOf(o *step.Operation) claim {
 			}
 		}
 		return shardListClaim(o.Namespace, dbs)
+	case step.KindSettings:
+		return claim{alone: []string{shardList}}
 	case step.KindRename, step.KindRenameUnsharded:
 		return claim{alone: []string{o.Namespace, text(o.Args, "to")}}
 	}
 	return claim{alone: []string{o.Namespace}}
 }
 
+// shardList is what an operation claims that adds or removes a shard, or has all shards do the
+// same.
+const shardList = "shard list"
+
 // shardListClaim is the claim of an operation that adds a shard, which has these databases,
 // or removes one. Its primary shard hears of a database before other operations on it.
 func shardListClaim(id string, dbs []string) claim {
-	return claim{alone: append([]string{"shard " + id, "shard list"}, dbs...)}
+	return claim{alone: append([]string{"shard " + id, shardList}, dbs...)}
 }
 
 // claims holds the claims by the numbers of their operations.

@@ -28,7 +28,7 @@ func (s *Server) runCreateDatabase(ctx context.Context, op *command.Op) error {
 	if name == "admin" || name == "local" {
 		return mongoerr.New(mongoerr.InvalidOptions, "cannot manually create database '%s'", name)
 	}
-	db, err := s.makeDatabase(ctx, name, op.Args.Str("primaryShard"))
+	db, err := s.makeDatabase(ctx, op, name, op.Args.Str("primaryShard"))
 	if err == nil {
 		op.Reply.Doc("databaseVersion", db.Version).String("primaryShard", db.Primary)
 	}
@@ -37,7 +37,7 @@ func (s *Server) runCreateDatabase(ctx context.Context, op *command.Op) error {
 
 // makeDatabase creates a database if it does not exist. Errors: 70, 13297, and 48 if it
 // has another primary shard than the requested one.
-func (s *Server) makeDatabase(ctx context.Context, name, primary string) (databaseDoc, error) {
+func (s *Server) makeDatabase(ctx context.Context, op *command.Op, name, primary string) (databaseDoc, error) {
 	db, err := s.database(name)
 	if err != nil || db.Name != "" && (primary == "" || primary == db.Primary) {
 		return db, err
@@ -48,7 +48,7 @@ func (s *Server) makeDatabase(ctx context.Context, name, primary string) (databa
 			return db, err
 		}
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindCreateDatabase, ns: name, claim: claim{alone: []string{name}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{op: op, kind: step.KindCreateDatabase, ns: name, claim: claim{alone: []string{name}}, decide: func() (decision, error) {
 		if db, err = s.checkDatabase(name); err != nil {
 			return decision{}, err
 		}

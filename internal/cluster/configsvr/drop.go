@@ -27,7 +27,7 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{op: op, kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		db, err := s.database(databaseOf(ns))
 		if err != nil || db.Name == "" {
 			return decision{nothing: true}, err

@@ -15,7 +15,7 @@ func (s *Server) dropDatabase() *command.Command {
 
 func (s *Server) runDropDatabase(ctx context.Context, op *command.Op) error {
 	name := value(op)
-	_, err := s.operate(ctx, plan{kind: step.KindDropDatabase, ns: name, claim: claim{alone: []string{name}}, decide: func() (decision, error) {
+	_, err := s.operate(ctx, plan{op: op, kind: step.KindDropDatabase, ns: name, claim: claim{alone: []string{name}}, decide: func() (decision, error) {
 		db, err := s.database(name)
 		if err != nil || db.Name == "" {
 			return decision{nothing: true}, err

@@ -63,7 +63,7 @@ func (s *Server) runIndexes(ctx context.Context, op *command.Op) error {
 			return err
 		}
 	}
-	got, err := s.operate(ctx, plan{kind: step.KindIndexes, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+	got, err := s.operate(ctx, plan{op: op, kind: step.KindIndexes, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		c, err := s.tracked(ns)
 		if err != nil {
 			return decision{}, err

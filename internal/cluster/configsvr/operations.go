@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -14,6 +15,9 @@ import (
 type plan struct {
 	kind, ns string
 	claim    claim
+	// op is the command of a client, if it changes definitions: where user writes are blocked it
+	// fails.
+	op *command.Op
 	// decide runs under Server.mu, with the claim held.
 	decide func() (decision, error)
 }
@@ -48,9 +52,11 @@ func init() {
 		step.KindRename: (*Server).commitRename, step.KindRefine: (*Server).commitRefine, step.KindUnshard: (*Server).commitUnshard,
 		step.KindAddShard: (*Server).commitAddShard, step.KindRemoveShard: (*Server).commitRemoveShard,
 		step.KindReshard: (*Server).commitReshard, step.KindIndexes: commitNothing, step.KindRenameUnsharded: commitNothing,
+		step.KindSettings: (*Server).commitSettings,
 	}
 	locals = map[string]func(*Server, context.Context, *step.Operation, step.Answers) (bson.Doc, error){
 		step.LayChunks: (*Server).layChunks, step.DropChunks: (*Server).dropChunks, step.LayResharded: (*Server).layResharded,
+		step.AwaitDDL: (*Server).awaitDDL, step.RestoreSettings: (*Server).restoreSettings,
 	}
 }
 
@@ -134,6 +140,11 @@ func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running
 	defer s.mu.Unlock()
 	if now, err := s.term(); err != nil || now != t {
 		return nil, errDeposed
+	}
+	if p.op != nil {
+		if err := p.op.MayWrite(databaseOf(p.ns)); err != nil {
+			return nil, err
+		}
 	}
 	d, err := p.decide()
 	if err != nil || d.nothing {

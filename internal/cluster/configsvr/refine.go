@@ -29,7 +29,7 @@ func (s *Server) runRefine(ctx context.Context, op *command.Op) error {
 	if err := s.exists(ctx, ns); err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindRefine, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{op: op, kind: step.KindRefine, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		c, err := s.sharded(ns)
 		if err == nil {
 			err = c.checkUUID(op)

@@ -44,7 +44,7 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	if err := c.checkUUID(op); err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{op: op, kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
 		return s.decideRename(from, to, kind, op.Args.Bool("dropTarget"))
 	}})
 	if err != nil {

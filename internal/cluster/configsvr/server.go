@@ -54,6 +54,8 @@ type Options struct {
 	Throttle func() time.Duration
 	// Dispatcher is where currentOp shows moves; nil for nowhere.
 	Dispatcher *command.Dispatcher
+	// SettingsChanged has this member go by the settings that are stored; nil: it has none.
+	SettingsChanged func()
 	// CriticalSection returns how long a resharding may block writes; nil for the default.
 	CriticalSection func() time.Duration
 }
@@ -125,6 +127,7 @@ func (s *Server) Commands() []*command.Command {
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),
 		s.balancerStart(), s.balancerStop(), s.balancerStatus(), s.balancerCollectionStatus(), s.configureCollectionBalancing(), s.setAllowMigrations(),
 		s.configureQueryAnalyzer(), s.refreshQueryAnalyzers(), s.shareExpiry(),
+		s.setUserWriteBlockMode(), s.setClusterParameter(),
 	)
 }
 

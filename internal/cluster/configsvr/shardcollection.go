@@ -53,7 +53,7 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	if c := a.Doc("collation"); c != nil && text(c, "locale") != "simple" {
 		return badValue("The collation for shardCollection must be {locale: 'simple'}, but found: %s", c)
 	}
-	db, err := s.makeDatabase(ctx, databaseOf(ns), "")
+	db, err := s.makeDatabase(ctx, op, databaseOf(ns), "")
 	if err != nil {
 		return err
 	}
@@ -68,7 +68,7 @@ func (s *Server) runShardCollection(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	_, err = s.operate(ctx, plan{kind: step.KindShardCollection, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
+	_, err = s.operate(ctx, plan{op: op, kind: step.KindShardCollection, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		return s.decideShardCollection(ns, key, series, op, db.Name, was.Namespace != "")
 	}})
 	if err == nil {

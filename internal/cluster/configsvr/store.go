@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -36,7 +37,7 @@ type collectionSpec struct {
 
 // Sizes of the capped collections are mongod's.
 var specs = []collectionSpec{
-	{versions, `{}`, nil}, {databases, `{}`, nil}, {collections, `{}`, nil}, {operations, `{}`, nil}, {"mongos", `{}`, nil}, {"locks", `{}`, nil},
+	{versions, `{}`, nil}, {databases, `{}`, nil}, {collections, `{}`, nil}, {operations, `{}`, nil}, {"mongos", `{}`, nil}, {node.BlockNamespace.Coll, `{}`, nil}, {node.ParametersNamespace.Coll, `{}`, nil}, {"locks", `{}`, nil},
 	{shards, `{}`, []string{`{v: 2, key: {host: 1}, name: "host_1", unique: true}`}},
 	{chunks, `{}`, []string{
 		`{v: 2, key: {uuid: 1, min: 1}, name: "uuid_1_min_1", unique: true}`,

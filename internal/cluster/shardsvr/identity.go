@@ -30,6 +30,12 @@ func (r *request) identify(ctx context.Context) error {
 	return r.s.put(ctx, nil, identities, doc)
 }
 
+// settings answers {_shardsvrSettings: "config", settings: [{of, id, is}]}: when it returns, what
+// the cluster has set is in effect here (step.KindSettings).
+func (r *request) settings(ctx context.Context) error {
+	return r.s.node.KeepSettings(ctx, r.body.Lookup("settings"))
+}
+
 // identity returns the shard that this replica set is, nil for none, and whether that is
 // another one than the request's.
 func (r *request) identity() (have bson.Doc, other bool, err error) {

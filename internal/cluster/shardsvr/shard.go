@@ -69,6 +69,7 @@ func New(n *node.Node, others client.Options, log *slog.Logger) *Shard {
 func (s *Shard) Register(r *command.Registry) {
 	for _, c := range []*command.Command{
 		s.command("_shardsvrIdentify", (*request).identify), s.command("_shardsvrLeave", (*request).leave),
+		s.command("_shardsvrSettings", (*request).settings),
 		s.command("_shardsvrSetDatabase", (*request).setDatabase), s.command("_shardsvrDropDatabase", (*request).dropDatabase),
 		s.command("_shardsvrCreateSharded", (*request).createSharded), s.command("_shardsvrShard", (*request).shardCollection),
 		s.command("_shardsvrUnshard", (*request).unshard), s.command("_shardsvrVersion", (*request).version),

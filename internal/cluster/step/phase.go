@@ -144,6 +144,7 @@ func init() {
 		KindMove: move, KindChunks: chunks, KindShardCollection: shardCollection, KindCreateDatabase: createDatabase, KindMovePrimary: movePrimary,
 		KindDrop: drop, KindDropDatabase: dropDatabase, KindRename: rename, KindRenameUnsharded: renameUnsharded, KindRefine: refine, KindUnshard: refine,
 		KindIndexes: indexes, KindUntrack: untrack, KindReshard: reshard, KindAddShard: addShard, KindRemoveShard: removeShard,
+		KindSettings: settings,
 	}
 }
 

@@ -108,7 +108,7 @@ func scenarios() map[string]*scenario {
 		"move": moveScenario(), "split": splitScenario(), "shardCollection": shardScenario(), "drop": dropScenario(), "dropDatabase": dropDatabaseScenario(),
 		"createDatabase": createScenario(), "movePrimary": movePrimaryScenario(), "rename": renameScenario(), "refine": refineScenario(),
 		"indexes": indexesScenario(), "untrack": untrackScenario(), "unshard": unshardScenario(), "addShard": addShardScenario(), "removeShard": removeShardScenario(),
-		"reshard": reshardScenario(),
+		"reshard": reshardScenario(), "settings": settingsScenario(),
 	}
 }
 
@@ -375,15 +375,41 @@ func indexesScenario() *scenario {
 	}
 }
 
+// blocked has the setting by which user writes are blocked, and how it was before.
+var blocked = bson.MustParse(`{settings: [{of: "user_writes_critical_sections", id: "", is: {_id: "", blockUserWrites: true}}], before: [{of: "user_writes_critical_sections", id: ""}]}`)
+
+func settingsScenario() *scenario {
+	set := func(n int) func(*clustertest.Shard) error {
+		return func(s *clustertest.Shard) error {
+			if len(s.Settings) != n {
+				return fmt.Errorf("%d settings instead of %d: %s", len(s.Settings), n, s)
+			}
+			return nil
+		}
+	}
+	sc := &scenario{
+		op:     operation(step.KindSettings, new(bson.Builder).Strings("shards", "a", "b", "c").Fields(blocked).Bool("ddl", true)),
+		shards: three(nil), here: map[string]bson.Doc{step.AwaitDDL: bson.Empty, step.RestoreSettings: bson.Empty}, ended: everywhere(set(1), set(0)),
+		holds: func(w *world) error { // from the commit on
+			if !w.commit {
+				return nil
+			}
+			return everywhere(set(1), nil)(w)
+		},
+	}
+	sc.op.Namespace = "config"
+	return sc
+}
+
 func addShardScenario() *scenario {
 	sc := &scenario{
 		op: operation(step.KindAddShard, new(bson.Builder).String("shard", "d").String("clusterId", "cluster").String("configdb", "cfg/h:1").
-			OpenDoc("databases").String("old", "one").Close()),
+			OpenDoc("databases").String("old", "one").Close().Value("settings", blocked.Lookup("settings"))),
 		shards: func() []*clustertest.Shard { return append(three(nil)(), clustertest.New("d")) },
 		holds:  nothing,
 		ended: func(w *world) error {
 			d := w.shards[3]
-			if w.commit != (d.Identity == "cluster") || w.commit != d.Databases["old"].Primary {
+			if w.commit != (d.Identity == "cluster") || w.commit != d.Databases["old"].Primary || w.commit != (len(d.Settings) == 1) {
 				return fmt.Errorf("committed %v, and %s", w.commit, d)
 			}
 			return nil
@@ -395,10 +421,14 @@ func addShardScenario() *scenario {
 
 func removeShardScenario() *scenario {
 	sc := &scenario{
-		op:     operation(step.KindRemoveShard, new(bson.Builder).String("shard", "c").String("clusterId", "cluster").String("configdb", "cfg/h:1")),
-		shards: three(nil), holds: nothing,
+		op: operation(step.KindRemoveShard, new(bson.Builder).String("shard", "c").String("clusterId", "cluster").String("configdb", "cfg/h:1").Value("settings", blocked.Lookup("settings"))),
+		shards: func() []*clustertest.Shard {
+			all := three(nil)()
+			all[2].Settings["user_writes_critical_sections "] = "it is"
+			return all
+		}, holds: nothing,
 		ended: func(w *world) error {
-			if w.commit != (w.shards[2].Identity == "") {
+			if w.commit != (w.shards[2].Identity == "") || w.commit != (len(w.shards[2].Settings) == 0) {
 				return fmt.Errorf("committed %v, and %s", w.commit, w.shards[2])
 			}
 			return nil
