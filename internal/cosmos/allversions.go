@@ -8,6 +8,12 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
+var (
+	errNoRetention    = badRequest("The change feed mode 'Full-Fidelity Feed' needs a container whose changeFeedPolicy has a retentionDuration.")
+	errNoPlace        = badRequest("The change feed of all versions and deletes starts from now, or from a continuation: If-None-Match is missing.")
+	errNoContinuation = badRequest("The value of If-None-Match is not a continuation of a change feed of all versions and deletes.")
+)
+
 // allVersions returns every write and delete since a position, in order. (Cosmos DB:
 // "Change feed modes", all versions and deletes.) It continues from a continuation that
 // is still retained, or starts from now. Errors: 400.
@@ -16,7 +22,7 @@ func (r *request) allVersions(c *container) error {
 		return err
 	}
 	if c.retention == 0 {
-		return badRequest("The change feed mode 'Full-Fidelity Feed' needs a container whose changeFeedPolicy has a retentionDuration.")
+		return errNoRetention
 	}
 	key, err := r.keyHeader(c.key)
 	if err != nil {
@@ -47,7 +53,7 @@ func (r *request) versionPlace(c *container) (from versionPlace, err error) {
 	h := strings.Trim(r.header("If-None-Match"), `"`)
 	switch h {
 	case "":
-		return from, badRequest("The change feed of all versions and deletes starts from now, or from a continuation: If-None-Match is missing.")
+		return from, errNoPlace
 	case "*":
 		_, t, err := r.s.o.Member.FeedNow()
 		return versionPlace{time: t + 1, lsn: c.writes.Settled()}, err
@@ -56,12 +62,17 @@ func (r *request) versionPlace(c *container) (from versionPlace, err error) {
 	n, err := fmt.Sscanf(h, "%d.%d.%d.%d", &seconds, &counter, &from.told, &from.lsn)
 	from.time = uint64(seconds)<<32 | uint64(counter)
 	if err != nil || n != 4 || from.told < 0 || from.lsn < 0 || from.String() != h {
-		return from, badRequest("The value of If-None-Match is not a continuation of a change feed of all versions and deletes.")
+		return from, errNoContinuation
 	}
-	if r.expiryTime-int64(seconds) > int64(c.retention.Seconds()) {
-		return from, badRequest("The continuation is older than the container's retentionDuration of %d minutes.", int64(c.retention.Minutes()))
+	return from, r.retained(c, int64(seconds))
+}
+
+// retained refuses a continuation of a time that is not retained. Errors: 400.
+func (r *request) retained(c *container, seconds int64) error {
+	if r.expiryTime-seconds > int64(c.retention.Seconds()) {
+		return badRequest("The continuation is older than the container's retentionDuration of %d minutes.", int64(c.retention.Minutes()))
 	}
-	return from, nil
+	return nil
 }
 
 // String is the place as a continuation: the time's seconds and counter, the number of

@@ -258,7 +258,7 @@ func (r *request) postContainers() error {
 		return err
 	}
 	g.publish(d.with(c.id, c))
-	if err := r.s.retain(r.Context()); err != nil {
+	if err := g.keeper.retain(r.Context()); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
@@ -365,7 +365,7 @@ func (r *request) putContainer(body bson.Doc) error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
-	if err := r.s.retain(r.Context()); err != nil {
+	if err := g.keeper.retain(r.Context()); err != nil {
 		return err
 	}
 	if err := g.keeper.dropExcluded(r.Context(), &n); err != nil {

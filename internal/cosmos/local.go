@@ -29,6 +29,9 @@ func (k local) load(ctx context.Context, c *container, adopts bool) error {
 	return k.s.setRule(ctx, c)
 }
 
+// retain implements keeper.
+func (k local) retain(ctx context.Context) error { return k.s.retain(ctx) }
+
 // exists implements keeper.
 func (k local) exists(c *container) bool { return c.collection.Latest() != nil }
 

@@ -39,6 +39,18 @@ type Cluster interface {
 	// the last, and a text that is another one whenever they change: as the router knows them,
 	// or as they are now.
 	Bounds(ctx context.Context, ns string, now bool) (bounds []int64, version string, err error)
+	// Feed opens the changes of a collection behind a token, nil for now, that match is true of,
+	// nil for all.
+	Feed(ctx context.Context, ns string, after, match bson.Doc) (Feed, error)
+}
+
+// Feed is the change stream of a collection over all shards, up to when it was opened.
+type Feed interface {
+	// Next returns the next event, nil if there is none any more.
+	Next(ctx context.Context) (bson.Doc, error)
+	// Token is that of the last event, or the time up to which all was told.
+	Token() bson.Doc
+	Close()
 }
 
 // answerInCluster answers a request to a router.
@@ -75,6 +87,9 @@ func (r *request) changesInCluster() error {
 	key, err := r.keyHeader(c.key)
 	if err != nil {
 		return err
+	}
+	if strings.EqualFold(r.header("A-Im"), "Full-Fidelity Feed") {
+		return r.versionsInCluster(c, key)
 	}
 	if len(key) == len(c.key.paths) {
 		return r.onPartition(func(*container) ([]bson.Value, error) { return key, nil })

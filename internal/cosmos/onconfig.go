@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -29,6 +30,8 @@ type Config struct {
 	// of a sharded collection.
 	Names   func(ctx context.Context, db string) ([]string, error)
 	Indexes func(ctx context.Context, ns string) ([]string, error)
+	// Retain has all shards keep their logs for a time.
+	Retain func(ctx context.Context, d time.Duration) error
 }
 
 // NewConfig makes the Server of a config server, which keeps the definitions of all containers
@@ -205,6 +208,9 @@ func (k clusterKeeper) create(ctx context.Context, c *container) error {
 		own, c.ruled = append(own, c.rule()), true
 	}
 	err := k.createIndexes(ctx, ns, own)
+	if err == nil && c.retention > 0 {
+		err = k.keepImages(ctx, c)
+	}
 	for _, spec := range unique {
 		if err == nil {
 			if err = k.createIndexes(ctx, ns, []bson.Doc{spec}); err != nil {
@@ -221,11 +227,32 @@ func (k clusterKeeper) create(ctx context.Context, c *container) error {
 }
 
 // check implements keeper.
-func (k clusterKeeper) check(c *container) error {
-	if c.retention > 0 {
-		return badRequest("A changeFeedPolicy with a retentionDuration is not supported on a cluster.")
+func (k clusterKeeper) check(*container) error { return nil }
+
+// retain implements keeper.
+func (k clusterKeeper) retain(ctx context.Context) error {
+	most, err := k.s.mostRetention(ctx)
+	if err != nil {
+		return err
 	}
-	return nil
+	return k.Retain(ctx, most)
+}
+
+// keepImages makes the container's collection keep pre-images, or not; if it does, all shards
+// keep their logs before.
+func (k clusterKeeper) keepImages(ctx context.Context, c *container) error {
+	if c.retention > 0 {
+		most, err := k.s.mostRetention(ctx)
+		if err != nil {
+			return err
+		}
+		if err := k.Retain(ctx, max(most, c.retention)); err != nil {
+			return err
+		}
+	}
+	ns := namespace(c.db, c.id)
+	b := new(bson.Builder).String("_configsvrCollMod", ns.String()).OpenDoc("command").String("collMod", ns.Coll)
+	return k.run(ctx, b.OpenDoc("changeStreamPreAndPostImages").Bool("enabled", c.retention > 0).Close().Close().Finish())
 }
 
 func (k clusterKeeper) createIndexes(ctx context.Context, ns schema.Namespace, specs []bson.Doc) error {
@@ -239,6 +266,14 @@ func (k clusterKeeper) createIndexes(ctx context.Context, ns schema.Namespace, s
 // change implements keeper: the rule of the collection, as local has it by setRule.
 func (k clusterKeeper) change(ctx context.Context, c *container) error {
 	ns := namespace(c.db, c.id)
+	if was, err := k.s.registry.container(c.db, c.id); err != nil || was.retention != c.retention {
+		if err == nil {
+			err = k.keepImages(ctx, c)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	switch {
 	case !c.ruled && !c.ttl.on:
 		return nil

@@ -168,7 +168,10 @@ func (k keyRange) append(b *bson.Builder) {
 }
 
 // filter returns a filter for the items in the range, nil for all.
-func (k keyRange) filter() bson.Doc {
+func (k keyRange) filter() bson.Doc { return k.filterOf("$_id.p") }
+
+// filterOf is filter of the partition key at a path.
+func (k keyRange) filterOf(path string) bson.Doc {
 	if k.low == nil && k.high == nil {
 		return nil
 	}
@@ -180,7 +183,7 @@ func (k keyRange) filter() bson.Doc {
 		bound    *int64
 	}{{"$gte", k.low}, {"$lt", k.high}} {
 		if end.bound != nil {
-			b.OpenDoc(bson.Index(n)).OpenArray(end.operator).OpenDoc("0").String("$toHashedIndexKey", "$_id.p").Close().Int64("1", *end.bound).Close().Close()
+			b.OpenDoc(bson.Index(n)).OpenArray(end.operator).OpenDoc("0").String("$toHashedIndexKey", path).Close().Int64("1", *end.bound).Close().Close()
 			n++
 		}
 	}

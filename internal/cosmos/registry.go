@@ -67,6 +67,8 @@ type keeper interface {
 	change(ctx context.Context, c *container) error
 	// drop removes the collection and all that belongs to it. One that is gone is no error.
 	drop(ctx context.Context, c *container) error
+	// retain has the log be kept for as long as the definitions say.
+	retain(ctx context.Context) error
 	// names lists the collections and views of a database.
 	names(ctx context.Context, db string) ([]schema.Namespace, error)
 	// dropExcluded drops the indexes that the policy no longer includes.

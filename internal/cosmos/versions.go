@@ -17,7 +17,8 @@ import (
 // The change feed of all versions and deletes is read from the replica set's log, as change
 // streams are (docs/rfcs/0026-change-streams.md). A container whose changeFeedPolicy has a
 // retention keeps pre-images in its operations, and the member's log reaches back so far.
-// A standalone has no log, and refuses the policy.
+// A standalone has no log, and refuses the policy. On a cluster a router reads the change stream
+// over all shards (clusterversions.go), whose logs reach back so far.
 
 // MaxRetention is the service's bound on the retention: 30 days.
 const MaxRetention = 30 * 24 * time.Hour
@@ -94,16 +95,21 @@ func (s *Server) retain(ctx context.Context) error {
 	if s.o.Member == nil {
 		return nil
 	}
-	most := time.Duration(0)
-	err := eachDocument(ctx, s.o.Exec, containersNamespace, func(d bson.Doc) error {
-		retention, err := parseRetention(d.Lookup("definition").Doc().Lookup("changeFeedPolicy"))
-		most = max(most, retention)
-		return err
-	})
+	most, err := s.mostRetention(ctx)
 	if err == nil {
 		s.o.Member.Retain(most)
 	}
 	return err
+}
+
+// mostRetention is the longest retention of all definitions.
+func (s *Server) mostRetention(ctx context.Context) (most time.Duration, err error) {
+	err = eachDocument(ctx, s.o.Exec, containersNamespace, func(d bson.Doc) error {
+		retention, err := parseRetention(d.Lookup("definition").Doc().Lookup("changeFeedPolicy"))
+		most = max(most, retention)
+		return err
+	})
+	return most, err
 }
 
 // versionPlace is a place in the feed: all events of cluster times before one were told, and

@@ -3,6 +3,7 @@ package node
 import (
 	"context"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -18,6 +19,10 @@ var ParametersNamespace = schema.Namespace{DB: "config", Coll: "clusterParameter
 
 // DefaultMaxTime is the parameter with the time limit of reads that give none.
 const DefaultMaxTime = "defaultMaxTimeMS"
+
+// FeedRetention is the _id of the document that says for how long all shards of a cluster keep
+// their logs for change feeds: {minutes: Long}. Only config servers set it.
+const FeedRetention = "changeFeedRetention"
 
 // clusterParameter declares a parameter that all members of a cluster share.
 type clusterParameter struct {
@@ -92,7 +97,7 @@ type clusterParameters struct {
 
 // storedParameters are all parameters, with those that have commands of their own.
 func storedParameters() []*clusterParameter {
-	list := []*clusterParameter{{name: querySettingsName}}
+	list := []*clusterParameter{{name: querySettingsName}, {name: FeedRetention}}
 	for i := range clusterParameterList {
 		list = append(list, &clusterParameterList[i])
 	}
@@ -220,6 +225,9 @@ func (n *Node) storeClusterParameter(ctx context.Context, name string, d bson.Do
 func (n *Node) applyClusterParameter(p *clusterParameter, d bson.Doc) {
 	if p.name == querySettingsName {
 		n.settings.Store(NewQuerySettings(d))
+	}
+	if p.name == FeedRetention && n.shard && n.Dispatcher.Member != nil {
+		n.Dispatcher.Member.Retain(time.Duration(bson.ClampToInt64(d.Lookup("minutes"))) * time.Minute)
 	}
 	if p.name == DefaultMaxTime {
 		n.Dispatcher.DefaultReadTime.Store(bson.ClampToInt64(d.Lookup("readOperations")))

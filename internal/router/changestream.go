@@ -45,6 +45,10 @@ type stream struct {
 	mu      sync.Mutex // guards the sources
 	sources []*source
 	failure error
+	// until is a time up to which the reader waits to know of all events, and untilKey what a
+	// source then promises at least; 0 and "" for none.
+	until    uint64
+	untilKey string
 
 	// What follows is of the operation that reads the stream. last is the token of the last
 	// event that was told, or the time up to which all was; ended says that it was told that
@@ -215,15 +219,7 @@ func (s *stream) position(ctx context.Context, op *command.Op, o *changestream.O
 		s.last = t.AppendDoc(nil)
 		return b.Doc("startAfter", s.last).Finish(), t.Time + 1, nil
 	}
-	names, err := s.r.shards.names(ctx)
-	if err != nil {
-		return nil, 0, err
-	}
-	_, err = each(append(names, configShard), func(name string) (struct{}, error) {
-		_, err := s.r.ask(ctx, op, question{shard: name, db: "admin", body: pingCall, reads: true})
-		return struct{}{}, err
-	})
-	if err != nil {
+	if err := s.r.askTimes(ctx, op); err != nil {
 		return nil, 0, err
 	}
 	now := max(s.r.clock.Now(), op.ReadConcern.AfterClusterTime)
@@ -485,11 +481,26 @@ func (s *stream) pump() {
 
 // untilLocked is the time up to which the least head waits to know of a source; 0 for none.
 func (s *stream) untilLocked(src *source) uint64 {
-	head := s.headLocked()
-	if head == nil || src.promise >= eventKey(head.queue[0]) {
-		return 0
+	head, until := s.headLocked(), uint64(0)
+	if src.promise < s.untilKey {
+		until = s.until
 	}
-	return timeOf(document(head.queue[0].Lookup("_id")))
+	if head == nil || src.promise >= eventKey(head.queue[0]) {
+		return until
+	}
+	return max(until, timeOf(document(head.queue[0].Lookup("_id"))))
+}
+
+// wait has the stream be read until all events up to a time are known.
+func (s *stream) wait(until uint64) error {
+	key, err := promised(markOf(until))
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.until, s.untilKey = until, key
+	return nil
 }
 
 // raiseLocked tells a source, whose call is under way, of a later time.

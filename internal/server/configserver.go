@@ -36,7 +36,7 @@ func (s *Server) configServer(d *data, n *node.Node) ([]Component, error) {
 	})
 	dispatcher.Background = append(dispatcher.Background, cs.Operations)
 	dispatcher.Registry.Register(cs.Commands()...)
-	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, n.Exec, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames}); err != nil {
+	if _, err := cosmos.NewConfig(s.cosmosPart(d.catalog, n.Exec, dispatcher), cosmos.Config{Key: cs.ShardKey, Names: cs.NamesOf, Indexes: cs.IndexNames, Retain: cs.Retain}); err != nil {
 		return nil, err
 	}
 	work := background("config server", cs.Run)

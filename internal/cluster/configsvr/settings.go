@@ -3,6 +3,7 @@ package configsvr
 import (
 	"context"
 	"slices"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
@@ -58,6 +59,20 @@ func (s *Server) runSetClusterParameter(ctx context.Context, op *command.Op) err
 	}
 	return s.settle(ctx, func() (bson.Doc, []write, error) {
 		return setting(node.ParametersNamespace.Coll, bson.String(name), node.ClusterParameter(name, fields, s.ClusterTime())), nil, nil
+	})
+}
+
+// Retain has all shards keep their logs for a time, also those that are added later: when it
+// returns they do.
+func (s *Server) Retain(ctx context.Context, d time.Duration) error {
+	minutes := int64(d / time.Minute)
+	is, err := s.stored(node.ParametersNamespace.Coll, bson.String(node.FeedRetention))
+	if err != nil || bson.ClampToInt64(is.Lookup("minutes")) == minutes {
+		return err
+	}
+	return s.settle(ctx, func() (bson.Doc, []write, error) {
+		doc := new(bson.Builder).String("_id", node.FeedRetention).Int64("minutes", minutes).Finish()
+		return setting(node.ParametersNamespace.Coll, bson.String(node.FeedRetention), doc), nil, nil
 	})
 }
 
@@ -193,7 +208,7 @@ func (s *Server) clusterSettings() (bson.Value, error) {
 	if err := add(node.BlockNamespace.Coll, node.BlockID); err != nil {
 		return bson.Value{}, err
 	}
-	for _, name := range node.ClusterParameterNames() {
+	for _, name := range append(node.ClusterParameterNames(), node.FeedRetention) {
 		if err := add(node.ParametersNamespace.Coll, bson.String(name)); err != nil {
 			return bson.Value{}, err
 		}
