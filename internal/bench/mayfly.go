@@ -156,6 +156,9 @@ func (l layout) models() []mongo.IndexModel {
 	if l.Due {
 		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "due", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)})
 	}
+	if l.Hashed {
+		models = append(models, mongo.IndexModel{Keys: bson.D{{Key: "_id", Value: "hashed"}}})
+	}
 	return models
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"text/tabwriter"
 	"time"
@@ -12,7 +13,12 @@ import (
 )
 
 // The row shardedExpiry removes due documents that lie on three shards, beside three
-// servers that know nothing of each other and have a third each.
+// servers that know nothing of each other and have a third each: sets of one member, as shards
+// are, with the index that a shard key has, without it, and without a list of what has expired
+// in their logs; and servers that have no log.
+
+// ofSet are the arguments of a server that is a set of one member.
+var ofSet = []string{"--replSet", "alone", "--initiate", "--bind_ip", "127.0.0.1"}
 
 // shardedExpiry measures the row.
 func (b *bench) shardedExpiry(ctx context.Context, c *cluster, pg *foreign) (err error) {
@@ -34,29 +40,21 @@ func (b *bench) shardedExpiry(ctx context.Context, c *cluster, pg *foreign) (err
 		return err
 	}
 	tell("mayfly, three shards", took, cpu)
-	var alone []*mayfly
-	defer func() {
-		for _, m := range alone {
-			err = errors.Join(err, m.close())
-		}
-	}()
-	for i := range clusterShards {
-		m, err := startServer(ctx, b.dir, fmt.Sprintf("alone-%d", i), &b.o, "--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1")
-		if err != nil {
+	for _, side := range []struct {
+		name string
+		layout
+		args []string
+	}{
+		{"three sets, hashed index", layout{Due: true, Hashed: true}, ofSet},
+		{"three sets", layout{Due: true}, ofSet},
+		{"three sets, bounds told", layout{Due: true}, append(ofSet, "--setParameter", "oplogListsExpired=false")},
+		{"three servers", layout{Due: true}, nil},
+	} {
+		if took, cpu, err = b.expireAlone(ctx, side.layout, n, side.args); err != nil {
 			return err
 		}
-		alone = append(alone, m)
-		if err := m.connect("mongodb://" + local(m.port)); err != nil {
-			return err
-		}
-		if err := fillDue(ctx, m, layout{Due: true}, 0, n/clusterShards); err != nil {
-			return err
-		}
+		tell(side.name, took, cpu)
 	}
-	if took, cpu, err = expireAll(ctx, alone); err != nil {
-		return err
-	}
-	tell("three servers", took, cpu)
 	if pg != nil {
 		if took, cpu, err = pg.expireDue(ctx, n); err != nil {
 			return fmt.Errorf("postgres: %w", err)
@@ -64,6 +62,46 @@ func (b *bench) shardedExpiry(ctx context.Context, c *cluster, pg *foreign) (err
 		tell("postgres", took, cpu)
 	}
 	return w.Flush()
+}
+
+// expireAlone removes n due documents from servers of their own.
+func (b *bench) expireAlone(ctx context.Context, l layout, n int64, args []string) (took, cpu time.Duration, err error) {
+	var alone []*mayfly
+	defer func() {
+		for _, m := range alone {
+			err = errors.Join(err, m.close(), os.RemoveAll(m.dir))
+		}
+	}()
+	for i := range clusterShards {
+		m, err := startServer(ctx, b.dir, fmt.Sprintf("alone-%d", i), &b.o, append(args, "--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1")...)
+		if err != nil {
+			return 0, 0, err
+		}
+		alone = append(alone, m)
+		if err := m.connect("mongodb://" + local(m.port) + "/?directConnection=true"); err != nil {
+			return 0, 0, err
+		}
+		if err := m.writable(ctx); err != nil {
+			return 0, 0, err
+		}
+		if err := fillDue(ctx, m, l, 0, n/clusterShards); err != nil {
+			return 0, 0, err
+		}
+	}
+	return expireAll(ctx, alone)
+}
+
+// writable waits until the server takes writes, a set's member as its primary.
+func (m *mayfly) writable(ctx context.Context) error {
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		hello, err := m.client.Database("admin").RunCommand(ctx, doc("hello", 1)).Raw()
+		if err != nil || hello.Lookup("isWritablePrimary").Boolean() {
+			return err
+		}
+		if time.Since(begun) > startTimeout {
+			return errors.New("there is no primary")
+		}
+	}
 }
 
 // expireAll removes what is due on several servers at the same time: everything that they

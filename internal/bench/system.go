@@ -20,6 +20,8 @@ type system interface {
 type layout struct {
 	// Due adds an index by which documents expire to the ones on _id and k.
 	Due bool
+	// Hashed adds an index on the hash of _id, on the server.
+	Hashed bool
 	// Immediate hides a document from the instant at which it is due, if the
 	// system can.
 	Immediate bool
