@@ -22,6 +22,8 @@ const (
 	bugUnblocked
 	// bugStale: reads are answered whatever version they come with.
 	bugStale
+	// bugTruncated: who reads the log of a donor is told less than there is.
+	bugTruncated
 	// bugEarly: a donor gives a range away before the commit.
 	bugEarly
 	// bugGoesOn: a recipient that is told to abort goes on.
@@ -32,7 +34,8 @@ const (
 	bugYes
 	// bugSilent: a stream leaves an event out, as if it had told of it.
 	bugSilent
-	// bugDonates: a donor of a resharding leaves a document out.
+	// bugDonates: a donor of a resharding leaves a document out, and does not say how many there
+	// are, as an earlier build does not.
 	bugDonates
 	// bugIndexes: a shard answers that it has made or dropped an index, and has not.
 	bugIndexes
@@ -140,7 +143,7 @@ func shortened(reply bson.Doc) bson.Doc {
 		switch {
 		case name == "cursor" && v.Type == bson.TypeDocument:
 			b.Doc(name, shortened(v.Doc()))
-		case (name == "nextBatch" || name == "documents") && v.Type == bson.TypeArray && v.Doc().Len() > 0:
+		case (name == "firstBatch" || name == "nextBatch" || name == "documents") && v.Type == bson.TypeArray && v.Doc().Len() > 0:
 			all := v.Doc().Slice()
 			b.OpenArray(name)
 			for i, one := range all[:len(all)-1] {
@@ -174,6 +177,16 @@ func (x *inTheWay) wrongly(ctx context.Context, name string, r *command.Request)
 		x.mu.Lock()
 	case x.w.bug == bugStale && (name == "find" || name == "aggregate") && !r.Body.Has("autocommit"):
 		r.Body = without(r.Body, "shardVersion")
+	case x.w.bug == bugTruncated && name == "find" && ns.Str() == "oplog.rs" && r.Body.Has("filter"):
+		x.mu.Unlock()
+		reply := x.next.Dispatch(ctx, r)
+		x.mu.Lock()
+		if cursor := reply.Body.Lookup("cursor"); cursor.Type == bson.TypeDocument {
+			body := shortened(reply.Body.Clone())
+			reply.Release()
+			return command.Response{Body: body}
+		}
+		return reply
 	case x.w.bug == bugEarly && (name == "find" || name == "aggregate") && r.Body.Has("shardVersion"):
 		if x.versions == nil {
 			x.versions = map[string]bson.Value{}
@@ -207,6 +220,13 @@ func (x *inTheWay) wrongly(ctx context.Context, name string, r *command.Request)
 			return command.Response{Body: body}
 		}
 		return reply
+	case x.w.bug == bugDonates && name == "_shardsvrBlock":
+		x.mu.Unlock()
+		reply := x.next.Dispatch(ctx, r)
+		x.mu.Lock()
+		body := without(reply.Body.Clone(), "documents")
+		reply.Release()
+		return command.Response{Body: body}
 	case x.w.bug == bugYes && name == "prepareTransaction":
 		x.mu.Unlock()
 		reply := x.next.Dispatch(ctx, r)

@@ -471,7 +471,7 @@ func TestCluster(t *testing.T) {
 // TestBugsAreFound plants bugs, each of which a seed has to find.
 func TestBugsAreFound(t *testing.T) {
 	for b, name := range map[bug]string{
-		bugUnblocked: "commit without the critical section", bugStale: "stale versions accepted", bugEarly: "removed before the commit", bugGoesOn: "receives after it was given up",
+		bugUnblocked: "commit without the critical section", bugStale: "stale versions accepted", bugTruncated: "a log that tells less than there is", bugEarly: "removed before the commit", bugGoesOn: "receives after it was given up",
 		bugHalf: "ok before it has committed", bugYes: "yes by who cannot prepare",
 		bugSilent: "a stream that leaves an event out", bugDonates: "a donor of a resharding that leaves a document out", bugIndexes: "an index that one shard does not make",
 	} {
