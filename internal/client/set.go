@@ -116,6 +116,16 @@ func (s *Set) At() SetString {
 	return at
 }
 
+// Primary is the address of the primary, "" while none is known.
+func (s *Set) Primary() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if m := s.primaryLocked(); m != nil {
+		return m.address
+	}
+	return ""
+}
+
 // Call is a command for one member of a set.
 type Call struct {
 	DB string

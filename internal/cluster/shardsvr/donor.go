@@ -3,6 +3,7 @@ package shardsvr
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -15,17 +16,55 @@ import (
 type donor struct {
 	s   *Shard
 	ns  schema.Namespace // the collection there
-	set interface {
-		Run(context.Context, client.Call) (client.Answer, error)
-	}
+	set other
 	// buckets says that it is a time series, whose buckets are read.
 	buckets bool
 	read    int64 // the donor's time of the last read of session records
 }
 
+// other is another shard, a client.Set.
+type other interface {
+	Run(context.Context, client.Call) (client.Answer, error)
+	Primary() string
+}
+
 // ask sends the donor a read-only request.
 func (d *donor) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
-	return d.set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
+	return askOther(ctx, d.set, db, body)
+}
+
+// primaryEvery is how often who waits for another shard's answer looks whether its primary is the
+// same.
+const primaryEvery = 10 * time.Second
+
+// askOther sends the primary of another shard a read-only request. It may take long, but it fails,
+// with a transient error, once the shard has had another primary or none for a while: a member
+// that is stopped, or cut off with its connections open, never answers.
+func askOther(ctx context.Context, set other, db string, body bson.Doc) (client.Answer, error) {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	asked := set.Primary()
+	go func() {
+		ticker := time.NewTicker(primaryEvery)
+		defer ticker.Stop()
+		for gone := 0; gone < 2; {
+			select {
+			case <-ticker.C:
+			case <-ctx.Done():
+				return
+			}
+			switch now := set.Primary(); {
+			case asked == "":
+				asked = now
+			case now == asked:
+				gone = 0
+			default:
+				gone++
+			}
+		}
+		end(mongoerr.New(mongoerr.HostUnreachable, "%s has not answered, and is no primary any more", asked))
+	}()
+	return set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
 }
 
 // now returns a cluster time of the donor. Later reads include all writes up to that time.

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -22,7 +24,10 @@ type logs struct {
 	before  func(call int)
 }
 
-// Run implements donor.set.
+// Primary implements other.
+func (l *logs) Primary() string { return l.primary }
+
+// Run implements other.
 func (l *logs) Run(_ context.Context, c client.Call) (client.Answer, error) {
 	l.calls++
 	l.before(l.calls)
@@ -83,4 +88,43 @@ func TestDonorLogIsTruncated(t *testing.T) {
 			t.Errorf("%s: %d of 4 fail, which says nothing", fault, failed)
 		}
 	}
+}
+
+// stopped is a shard whose primary never answers; when a time has passed the others have
+// another one.
+type stopped struct {
+	began time.Time
+	after time.Duration
+}
+
+// Primary implements other.
+func (s stopped) Primary() string {
+	if time.Since(s.began) <= s.after {
+		return "a"
+	}
+	return "b"
+}
+
+// Run implements other.
+func (s stopped) Run(ctx context.Context, _ client.Call) (client.Answer, error) {
+	<-ctx.Done()
+	return client.Answer{}, context.Cause(ctx)
+}
+
+// TestAskedPrimaryIsStopped: who waits for a primary that never answers asks again, once the shard
+// has another one, and not before.
+func TestAskedPrimaryIsStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const after = time.Hour
+		began := time.Now()
+		ctx, end := context.WithTimeout(t.Context(), 2*after)
+		defer end()
+		_, err := askOther(ctx, stopped{began, after}, "admin", bson.Empty)
+		if !transient(err) {
+			t.Errorf("it fails with %v", err)
+		}
+		if took := time.Since(began); took < after || took > after+time.Minute {
+			t.Errorf("it took %v", took)
+		}
+	})
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
-	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -125,7 +124,7 @@ func (r *request) likeDonor(ctx context.Context, from string, generation bson.Do
 	if err != nil {
 		return err
 	}
-	a, err := set.Run(ctx, client.Call{DB: "admin", Body: new(bson.Builder).String("_shardsvrClone", r.name).Bool("describe", true).Finish(), Idempotent: true})
+	a, err := askOther(ctx, set, "admin", new(bson.Builder).String("_shardsvrClone", r.name).Bool("describe", true).Finish())
 	if err != nil {
 		return err
 	}
