@@ -78,7 +78,7 @@ FIRST ?= 1
 .PHONY: sim
 sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000; then a cluster, a tenth as many
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
-	$(GO) test -count=1 -timeout 12h ./internal/cluster/clustersim -run 'TestCluster$$' -v -seeds $$(($(SEEDS) / 10)) -first-seed $(FIRST)
+	$(GO) test -count=1 -timeout 12h ./internal/cluster/clustersim -run 'TestCluster(OfSets)?$$' -v -seeds $$(($(SEEDS) / 10)) -sets $$(($(SEEDS) / 100)) -first-seed $(FIRST)
 
 .PHONY: scale
 scale: ## the shards of a simulated cluster doubled: 1,000 shards, 10,000,000 chunks, 100 routers
