@@ -185,6 +185,18 @@ func TestBeginEncryption(t *testing.T) {
 	s := testkit.StartIn(t, filepath.Join(dir, "now"), "--enableEncryption", "--encryptionKeyFile", key)
 	hasMarks(t, s.Client())
 	s.Kill()
+	// From a file to a program, which here hides nothing.
+	program := filepath.Join(dir, "program")
+	if err := os.WriteFile(program, []byte("#!/bin/sh\ncase $1 in wrap) base64 -w0 ;; unwrap) base64 -d ;; esac\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	mayfly(t, 0, "rotatekey", "--dbpath", s.Dir, "--encryptionKeyFile", key, "--newEncryptionKeyCommand", program)
+	if out := mayfly(t, 100, "serve", "--dbpath", s.Dir, "--port", strconv.Itoa(plain.Port), "--enableEncryption", "--encryptionKeyCommand", "/bin/false"); !strings.Contains(out, "/bin/false unwrap") {
+		t.Errorf("a program that fails: %s", out)
+	}
+	s = testkit.StartIn(t, s.Dir, "--enableEncryption", "--encryptionKeyCommand", program)
+	hasMarks(t, s.Client())
+	s.Kill()
 	if found := seen(t, s.Dir); len(found) > 0 {
 		t.Errorf("seen: %q", found)
 	}

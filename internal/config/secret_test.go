@@ -118,3 +118,44 @@ func TestKeyFileRequired(t *testing.T) {
 		t.Errorf("--auth of a member without a key: %v", err)
 	}
 }
+
+// TestMasterKey holds which options about encryption at rest go together, and what the file
+// with the master key must be.
+func TestMasterKey(t *testing.T) {
+	good, open, none := filepath.Join(t.TempDir(), "good"), filepath.Join(t.TempDir(), "open"), filepath.Join(t.TempDir(), "none")
+	key := strings.Repeat("A", 43) + "=\n"
+	for path, text := range map[string]string{good: key, open: key, none: "AAAA"} {
+		mode := os.FileMode(0o600)
+		if path == open {
+			mode = 0o640
+		}
+		if err := os.WriteFile(path, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for args, wrong := range map[string]string{
+		"--encryptionKeyFile " + good:                                                      "security.encryptionKeyFile: needs security.enableEncryption",
+		"--encryptionKeyCommand /bin/cat":                                                  "security.encryptionKeyCommand: needs security.enableEncryption",
+		"--enableEncryption":                                                               "needs security.encryptionKeyFile, or security.encryptionKeyCommand",
+		"--enableEncryption --encryptionKeyFile " + open:                                   "too open",
+		"--enableEncryption --encryptionKeyFile " + none:                                   "it has no key: 32 bytes in base64",
+		"--enableEncryption --encryptionKeyFile " + good + "x":                             "no such file",
+		"--enableEncryption --encryptionKeyCommand c --encryptionKeyFile " + good:          "cannot be set together",
+		"--enableEncryption --encryptionCipherMode AES256-CBC --encryptionKeyFile " + good: "AES256-GCM",
+		"--enableEncryption --kmipServerName kmip":                                         "security.encryptionKeyCommand runs one",
+		"--kmipRotateMasterKey":                                                            "mayfly rotatekey",
+		"--enableEncryption --encryptionKeyFile " + good:                                   "",
+		"--enableEncryption --encryptionKeyCommand /usr/bin/kms":                           "",
+	} {
+		o, err := Load(Input{Args: strings.Fields(args)})
+		switch {
+		case wrong == "" && (err != nil || o.Security.MasterKey() == nil):
+			t.Errorf("%s: %v", args, err)
+		case wrong != "" && (err == nil || !strings.Contains(err.Error(), wrong)):
+			t.Errorf("%s: %v", args, err)
+		}
+	}
+	if o, err := Load(Input{}); err != nil || o.Security.MasterKey() != nil {
+		t.Errorf("without encryption there is a master key: %v", err)
+	}
+}

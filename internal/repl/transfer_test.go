@@ -25,8 +25,14 @@ type transfer struct {
 
 func newTransfer(t *testing.T) *transfer {
 	t.Helper()
+	return newTransferTo(t, storage.NewMemFS())
+}
+
+// newTransferTo is newTransfer to a file system.
+func newTransferTo(t *testing.T, to *storage.MemFS) *transfer {
+	t.Helper()
 	ms := newMachines(t)
-	x := &transfer{t: t, a: ms.start("a:1", storage.NewMemFS(), true), b: ms.start("b:1", storage.NewMemFS(), false)}
+	x := &transfer{t: t, a: ms.start("a:1", storage.NewMemFS(), true), b: ms.start("b:1", to, false)}
 	t.Cleanup(func() { x.a.stop(); x.b.stop() })
 	primaryOf(t, x.a)
 	for i := range 20 {
@@ -120,7 +126,11 @@ func (x *transfer) has(name string, content []byte) {
 func TestSnapshotOfAnotherCopy(t *testing.T) {
 	for name, more := range map[string]int64{"shorter": -1000, "as long": 0, "longer": 10} {
 		t.Run(name, func(t *testing.T) {
-			x := newTransfer(t)
+			to := storage.NewMemFS()
+			if more == 0 {
+				to = storage.NewEncryptedMemFS()
+			}
+			x := newTransferTo(t, to)
 			file, size := x.largest()
 			x.has(file, make([]byte, size+more))
 			if err := x.send(); err != nil {
@@ -137,9 +147,13 @@ func TestSnapshotOfAnotherCopy(t *testing.T) {
 // A copy that was cut off goes on where it was, and the member lives on meanwhile, also
 // where its disk was full.
 func TestSnapshotGoesOn(t *testing.T) {
-	for name, failure := range map[string]error{"cut off": errors.New("cut off"), "full disk": syscall.ENOSPC} {
+	for name, failure := range map[string]error{"cut off": errors.New("cut off"), "full disk": syscall.ENOSPC, "cut off, encrypted": errors.New("cut off"), "full disk, encrypted": syscall.ENOSPC} {
 		t.Run(name, func(t *testing.T) {
-			x := newTransfer(t)
+			to := storage.NewMemFS()
+			if strings.HasSuffix(name, "encrypted") {
+				to = storage.NewEncryptedMemFS()
+			}
+			x := newTransferTo(t, to)
 			file, size := x.largest()
 			const before = 3 // pieces that are there when it fails
 			if size < before*chunkBytes {

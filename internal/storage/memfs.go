@@ -6,30 +6,39 @@ import (
 	"syscall"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/mayflydb/mayfly/internal/seal"
 )
 
 // MemFS is a file system in memory, for tests: it can lose what was not
 // synced, run full, and fail at a chosen operation.
 type MemFS struct {
 	vfs.FS
-	mem *vfs.MemFS
+	mem  *vfs.MemFS
+	keys *sealedFS // nil: not encrypted
 
 	quota  atomic.Int64 // bytes that may still be written
 	limits atomic.Bool  // quota counts
 	fault  atomic.Pointer[func(op, name string) error]
 }
 
-// memKeys are those under which all file systems in memory are encrypted; nil for none. A test
-// that runs others with encryption sets them.
+// memKeys are those under which all new file systems in memory are encrypted; nil for none. A
+// test that runs others with encryption sets them.
 var memKeys *sealedFS
 
 // NewMemFS makes an empty file system.
-func NewMemFS() *MemFS { return wrapMem(vfs.NewCrashableMem()) }
+func NewMemFS() *MemFS { return wrapMem(vfs.NewCrashableMem(), memKeys) }
 
-func wrapMem(m *vfs.MemFS) *MemFS {
-	f := &MemFS{FS: m, mem: m}
-	if memKeys != nil {
-		f.FS = &sealedFS{FS: m, key: memKeys.key, id: memKeys.id}
+// NewEncryptedMemFS makes an empty file system that is encrypted under keys of its own: what a
+// crash tears is what the disk has.
+func NewEncryptedMemFS() *MemFS {
+	return wrapMem(vfs.NewCrashableMem(), &sealedFS{key: seal.NewKey(), id: seal.NewStoreID()})
+}
+
+func wrapMem(m *vfs.MemFS, keys *sealedFS) *MemFS {
+	f := &MemFS{FS: m, mem: m, keys: keys}
+	if keys != nil {
+		f.FS = &sealedFS{FS: m, key: keys.key, id: keys.id}
 	}
 	return f
 }
@@ -42,7 +51,7 @@ func (m *MemFS) Crash(percent int, rng *rand.Rand) *MemFS {
 	if rng == nil {
 		rng = rand.New(rand.NewPCG(0, 0))
 	}
-	return wrapMem(m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}))
+	return wrapMem(m.mem.CrashClone(vfs.CrashCloneCfg{UnsyncedDataPercent: percent, RNG: rng}), m.keys)
 }
 
 // SetQuota sets how many bytes can be written before the disk is full; a negative number
