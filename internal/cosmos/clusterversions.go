@@ -103,7 +103,7 @@ func (r *request) versionsInCluster(c *container, key []bson.Value) error {
 }
 
 // readFeed fills a page, and returns where it ended.
-func (r *request) readFeed(ctx context.Context, feed Feed, p *versionPage, from clusterPlace) (end clusterPlace, err error) {
+func (r *request) readFeed(ctx context.Context, feed changestream.Feed, p *versionPage, from clusterPlace) (end clusterPlace, err error) {
 	end, skip := from, from.told
 	for scanned := 0; scanned < maxScanned; scanned++ {
 		d, err := feed.Next(ctx)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/changestream"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -41,16 +42,7 @@ type Cluster interface {
 	Bounds(ctx context.Context, ns string, now bool) (bounds []int64, version string, err error)
 	// Feed opens the changes of a collection behind a token, nil for now, that match is true of,
 	// nil for all.
-	Feed(ctx context.Context, ns string, after, match bson.Doc) (Feed, error)
-}
-
-// Feed is the change stream of a collection over all shards, up to when it was opened.
-type Feed interface {
-	// Next returns the next event, nil if there is none any more.
-	Next(ctx context.Context) (bson.Doc, error)
-	// Token is that of the last event, or the time up to which all was told.
-	Token() bson.Doc
-	Close()
+	Feed(ctx context.Context, ns string, after, match bson.Doc) (changestream.Feed, error)
 }
 
 // answerInCluster answers a request to a router.

@@ -8,7 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/changestream"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
-	"github.com/mayflydb/mayfly/internal/cosmos"
 )
 
 // containerFeed is what has happened in a collection until it was opened: the change stream of
@@ -19,7 +18,7 @@ type containerFeed struct {
 }
 
 // Feed implements cosmos.Cluster.
-func (r *Router) Feed(ctx context.Context, ns string, after bson.Doc, match bson.Doc) (cosmos.Feed, error) {
+func (r *Router) Feed(ctx context.Context, ns string, after bson.Doc, match bson.Doc) (changestream.Feed, error) {
 	db, coll, _ := strings.Cut(ns, ".")
 	op := &command.Op{DB: db, Body: new(bson.Builder).String("aggregate", coll).Finish()}
 	if after != nil { // else newStream asks all shards for their time
@@ -67,7 +66,7 @@ func (r *Router) askTimes(ctx context.Context, op *command.Op) error {
 	return err
 }
 
-// Next implements cosmos.Feed.
+// Next implements changestream.Feed.
 func (f *containerFeed) Next(ctx context.Context) (bson.Doc, error) {
 	for {
 		d, err := f.s.Next(ctx)
@@ -81,8 +80,8 @@ func (f *containerFeed) Next(ctx context.Context) (bson.Doc, error) {
 	}
 }
 
-// Token implements cosmos.Feed.
+// Token implements changestream.Feed.
 func (f *containerFeed) Token() bson.Doc { return f.s.mark() }
 
-// Close implements cosmos.Feed.
+// Close implements changestream.Feed.
 func (f *containerFeed) Close() { f.s.Close() }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
@@ -132,6 +133,7 @@ func (s *shards) list(ctx context.Context) ([]*knownShard, error) {
 
 // sortedLocked are the shards by name. REQUIRES: mu held.
 func (s *shards) sortedLocked() []*knownShard {
+	invariant.Held(&s.mu, "router: mu of the shards is held")
 	sorted := slices.Collect(maps.Values(s.all))
 	slices.SortFunc(sorted, func(a, b *knownShard) int { return strings.Compare(a.name, b.name) })
 	return sorted
