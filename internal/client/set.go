@@ -56,7 +56,7 @@ func (s SetString) String() string { return s.Name + "/" + strings.Join(s.Hosts,
 type Set struct {
 	name    string
 	options Options
-	clock   *Clock
+	times   Times
 
 	life     context.Context
 	end      context.CancelFunc
@@ -72,9 +72,9 @@ type Set struct {
 }
 
 // OpenSet monitors a set until Close. It does not wait for its members. Options.Address is
-// ignored. clock is shared by the caller's Sets.
-func OpenSet(at SetString, o Options, clock *Clock) *Set {
-	s := &Set{name: at.Name, options: o, clock: clock}
+// ignored. times are shared by the caller's Sets.
+func OpenSet(at SetString, o Options, times Times) *Set {
+	s := &Set{name: at.Name, options: o, times: times}
 	s.life, s.end = context.WithCancel(context.Background())
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -237,11 +237,13 @@ func (s *Set) ask(ctx context.Context, m *member, c *Call) (a Answer, sent bool,
 		nearest := ReadPreference{Mode: Nearest}
 		nearest.Append(b)
 	}
-	s.clock.Append(b)
+	AppendTime(b, s.times.Now())
 	a.Member = m.address
 	a.Reply, err = conn.run(ctx, b.String("$db", c.DB).Finish(), c.Sequences)
 	if a.Reply != nil {
-		s.clock.ObserveReply(a.Reply)
+		if late := hearReply(s.times, a.Reply); late != nil && err == nil {
+			err = late // what it tells is not before what this process does next
+		}
 	}
 	return a, true, err
 }
@@ -440,7 +442,7 @@ func (s *Set) hello(ctx context.Context, m *member, conn **Conn) (err error) {
 // heard updates the set from a member's reply to hello.
 // (Specification: "Server Discovery and Monitoring".)
 func (s *Set) heard(m *member, hello bson.Doc, took time.Duration) {
-	s.clock.ObserveReply(hello)
+	_ = hearReply(s.times, hello) // a time that is too far ahead is an error of each call
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.mu.closed || !slices.Contains(s.mu.members, m) {

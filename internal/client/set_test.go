@@ -22,8 +22,8 @@ func startMember(t *testing.T) *servertest.Server {
 }
 
 // openSet watches over a set, and closes it before its members stop.
-func openSet(t *testing.T, clock *client.Clock, hosts ...string) *client.Set {
-	s := client.OpenSet(client.SetString{Name: "rs0", Hosts: hosts}, client.Options{AppName: "test"}, clock)
+func openSet(t *testing.T, times client.Times, hosts ...string) *client.Set {
+	s := client.OpenSet(client.SetString{Name: "rs0", Hosts: hosts}, client.Options{AppName: "test"}, times)
 	t.Cleanup(s.Close)
 	return s
 }
@@ -159,6 +159,42 @@ func testSetErrors(t *testing.T, s *client.Set) {
 	}
 	if _, err := s.Run(t.Context(), client.Call{DB: "d", Body: doc(t, `{"ping":1}`), Member: "127.0.0.1:1"}); !mongoerr.Is(err, mongoerr.HostUnreachable) {
 		t.Error(err)
+	}
+}
+
+// ownTimes are those of a process that has a clock of its own, which takes times up to a bound.
+type ownTimes struct {
+	client.Clock
+	atMost uint64
+}
+
+func (o *ownTimes) Hear(t uint64) error {
+	if t > o.atMost {
+		return mongoerr.New(mongoerr.ClusterTimeFailsRateLimiter, "too far ahead")
+	}
+	return o.Clock.Hear(t)
+}
+
+// TestSetTimes: what a set is told carries the time of who asks, so that what is done because of it
+// is later; and a reply whose time must not be noted is not used.
+func TestSetTimes(t *testing.T) {
+	m := startMember(t)
+	first := connect(t, client.Options{Address: m.Address})
+	if _, err := first.Run(t.Context(), "admin", doc(t, fmt.Sprintf(`{"replSetInitiate":{"_id":"rs0","members":[{"_id":0,"host":"%s"}]}}`, m.Address))); err != nil {
+		t.Fatal(err)
+	}
+	o := &ownTimes{atMost: 1<<64 - 1}
+	s := openSet(t, o, m.Address)
+	run(t, s, client.Call{}, `{"ping":1}`)
+	ahead := o.Now() + 1000<<32
+	o.Observe(ahead)
+	a := run(t, s, client.Call{}, `{"insert":"c","documents":[{"_id":1}]}`)
+	if at := a.Reply.Lookup("operationTime").Timestamp(); at <= ahead || o.Now() < at {
+		t.Errorf("the insert was at %d, not behind %d; heard was %d", at, ahead, o.Now())
+	}
+	bounded := &ownTimes{atMost: ahead}
+	if _, err := openSet(t, bounded, m.Address).Run(t.Context(), client.Call{DB: "d", Body: doc(t, `{"ping":1}`)}); !mongoerr.Is(err, mongoerr.ClusterTimeFailsRateLimiter) {
+		t.Errorf("a time that is not taken: %v", err)
 	}
 }
 

@@ -81,3 +81,14 @@ func (c *Clock) Observe(t Timestamp) error {
 	c.last = t
 	return nil
 }
+
+// PartTimes are the cluster times of a member as client.Set has them: what the member tells
+// other parts of the cluster is behind all that it has written, and what it writes is behind all
+// that they have told it (invariant cause-first).
+type PartTimes struct{ *Clock }
+
+// Now implements client.Times.
+func (t PartTimes) Now() uint64 { return uint64(t.Clock.Now()) }
+
+// Hear implements client.Times. Errors: 205, see Observe.
+func (t PartTimes) Hear(at uint64) error { return t.Observe(Timestamp(at)) }

@@ -50,6 +50,9 @@
 //     operation that is evaluated on a write that waits for its commit succeeds or fails
 //     with it.
 //   - time-rises: the timestamps of entries rise with their index.
+//   - cause-first: what another part of the cluster does because of an entry has a later time,
+//     in its log, so what all logs have up to one time is a state in which nothing lacks its
+//     cause (docs/rfcs/0030-backup.md).
 //   - kept-log: the log is never truncated past what is applied durably.
 //   - one-switch: a snapshot's data and log become this member's in one rename.
 //   - own-vote: hard state, vote and member-local keyspaces never travel.

@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/cluster/configsvr"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -22,8 +21,7 @@ func (s *Server) configServer(d *data, n *node.Node) ([]Component, error) {
 		return nil, nil
 	}
 	m, dispatcher := d.member, n.Dispatcher
-	sets := &told{member: m}
-	sets.Options = s.toOthers()
+	sets := &configsvr.Sets{Options: s.toOthers(), Times: repl.PartTimes{Clock: m.Clock()}}
 	sets.Options.AppName, sets.Options.Log = "config server", s.log.Logger("SHARDING")
 	limit := dispatcher.Params.Int(command.IntSpec{Name: "reshardingCriticalSectionTimeoutMillis", Default: configsvr.DefaultCriticalSection.Milliseconds(), HasMin: true})
 	throttle := dispatcher.Params.Int(command.IntSpec{Name: "balancerMigrationsThrottlingMs", Default: configsvr.DefaultThrottle.Milliseconds(), HasMin: true})
@@ -47,23 +45,6 @@ func (s *Server) configServer(d *data, n *node.Node) ([]Component, error) {
 		return err
 	}
 	return []Component{work}, nil
-}
-
-// told are connections that synchronize the member's cluster time with those of the
-// shards.
-type told struct {
-	configsvr.Sets
-	member *repl.Member
-}
-
-// Ask implements configsvr.Shards.
-func (t *told) Ask(ctx context.Context, host, db string, body bson.Doc) (bson.Doc, error) {
-	t.Clock.Observe(uint64(t.member.Clock().Now()))
-	reply, err := t.Sets.Ask(ctx, host, db, body)
-	if late := t.member.Clock().Observe(repl.Timestamp(t.Clock.Now())); late != nil && err == nil {
-		err = late // a shard's clock is far ahead: its reply is not used
-	}
-	return reply, err
 }
 
 // configPrimary implements configsvr.Primary by the member's state.

@@ -13,8 +13,8 @@ import (
 type Sets struct {
 	// Options are those of the connections.
 	Options client.Options
-	// Clock is the highest cluster time that any set has reported.
-	Clock client.Clock
+	// Times are the member's.
+	Times client.Times
 
 	mu     sync.Mutex
 	sets   map[string]*client.Set
@@ -46,7 +46,7 @@ func (s *Sets) set(at client.SetString) *client.Set {
 		s.sets = map[string]*client.Set{}
 	}
 	if s.sets[at.String()] == nil {
-		s.sets[at.String()] = client.OpenSet(at, s.Options, &s.Clock)
+		s.sets[at.String()] = client.OpenSet(at, s.Options, s.Times)
 	}
 	return s.sets[at.String()]
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/node"
 	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -31,7 +32,6 @@ type Shard struct {
 	others client.Options
 
 	names nameLocks
-	clock client.Clock
 	kick  chan struct{} // holds a value if there may be new work
 	work  struct {
 		sync.Mutex
@@ -304,7 +304,7 @@ func (s *Shard) set(at string) (*client.Set, error) {
 	}
 	o := s.others
 	o.AppName, o.Log = "mayfly shard", s.log
-	set := client.OpenSet(parsed, o, &s.clock)
+	set := client.OpenSet(parsed, o, repl.PartTimes{Clock: s.node.Dispatcher.Member.Clock()})
 	s.work.sets[at] = set
 	return set, nil
 }
