@@ -25,8 +25,9 @@ const backupUsage = `Usage: mayfly backup --uri mongodb://HOST/ --to DIR [--foll
        mayfly backup verify --from DIR [--restore]
        mayfly backup prune --from DIR --keep N
 
-Adds a backup of a running server, or of a replica set, to the repository DIR, which is
-created if it is empty or missing. Of a set, a secondary is read if there is one. What the
+Adds a backup of a running server, of a replica set, or by a router of a cluster, to the
+repository DIR, which is created if it is empty or missing. Of a set, and of each part of a
+cluster, at one time, a secondary is read if there is one. What the
 repository has already is not stored again. A backup that was interrupted goes on where it
 was. The user needs the role backup.
 
@@ -34,7 +35,7 @@ In place of DIR, s3://BUCKET/PREFIX is a repository in a bucket of Amazon S3, an
 s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME one in another store. Credentials
 are in the environment or in ~/.aws, as other tools have them.
 
-  --uri URI                 the server, or members of the set
+  --uri URI                 the server, members of the set, or routers
   --to, --from DIR          the repository
   --rate N[K|M|G]           read files at not more than so many bytes a second
   --follow                  stay: take a backup each --every, and keep the log of the set, by
@@ -49,7 +50,7 @@ are in the environment or in ~/.aws, as other tools have them.
 
 list lists the backups. verify reads all that the repository has; with --restore, it also
 restores the newest backup to a temporary directory in --tmp and verifies that. prune removes
-all but the newest N backups of each set or standalone, and the log before them.
+all but the newest N backups of each cluster, set or standalone, and the log before them.
 
 Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 interrupted;
 100 it could not be done.
@@ -58,7 +59,7 @@ Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 inter
 // backupOptions are the options of mayfly backup and mayfly restore.
 type backupOptions struct {
 	from, to, uri, rate, key, tmp string
-	restores, follow              bool
+	restores, follow, drop        bool
 	every, logEvery               time.Duration
 	keep                          int
 	data                          masterOptions
@@ -184,7 +185,7 @@ func (o *backupOptions) take(ctx context.Context) error {
 // tellTaken prints what a backup is.
 func tellTaken(t *backup.Taken) {
 	fmt.Printf("%s: %s at %s, %d files of %d bytes; %d bytes were read, and the repository has grown by %d.\n",
-		t.Name(), t.Server, t.Time.Said(), len(t.Files), t.Bytes, t.Read, t.Grown)
+		t.Name(), t.Server, t.Time.Said(), t.Count(), t.Bytes, t.Read, t.Grown)
 }
 
 // parseRate reads a number of bytes, with K, M or G for powers of 1024; "" is 0.
@@ -212,10 +213,16 @@ func (o *backupOptions) list(ctx context.Context) error {
 	all, err := r.Backups(ctx)
 	for _, m := range all {
 		of := "standalone"
-		if m.Set != "" {
+		switch {
+		case m.Cluster != "":
+			of = "cluster " + m.Cluster
+			for _, p := range m.Parts {
+				of += " " + p.Shard
+			}
+		case m.Set != "":
 			of = "set " + m.Set + " " + m.SetID
 		}
-		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, of, len(m.Files))
+		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, of, m.Count())
 	}
 	return err
 }
@@ -273,19 +280,24 @@ func (o *backupOptions) verifyRestored(ctx context.Context, r *backup.Repository
 	if err != nil {
 		return err
 	}
-	if _, err := r.Restore(ctx, backup.RestoreOptions{To: dir, KeepExpired: true, Master: master, Progress: backup.Progress(progress)}); err != nil {
-		return err
-	}
-	store, err := storage.Unlock(storage.OSFS(), dir, master)
+	done, err := r.Restore(ctx, backup.RestoreOptions{To: dir, Look: true, KeepExpired: true, Master: master, Progress: backup.Progress(progress)})
 	if err != nil {
 		return err
 	}
-	v, err := catalog.Verify(ctx, store, dir, progress)
-	if err != nil {
-		return err
+	valid := true
+	for _, dir := range done.Dirs {
+		store, err := storage.Unlock(storage.OSFS(), dir, master)
+		if err != nil {
+			return err
+		}
+		v, err := catalog.Verify(ctx, store, dir, progress)
+		if err != nil {
+			return err
+		}
+		tellVerification(os.Stdout, dir, v)
+		valid = valid && v.Valid()
 	}
-	tellVerification(os.Stdout, dir, v)
-	if !v.Valid() {
+	if !valid {
 		return errDamaged
 	}
 	return nil

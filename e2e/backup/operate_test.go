@@ -26,10 +26,17 @@ func TestOperate(t *testing.T) {
 	fill(t, w.all, 1000)
 	dir := t.TempDir()
 	bucket, _ := startBucket(t, 0)
-	here := strings.NewReplacer("s3://backups/shop", bucket, "mongodb://db1,db2,db3/?replicaSet=rs0", w.uri, "/backups/", dir+"/", "/var/lib/", dir+"/", "mayfly ", testkit.Binary(t)+" ")
+	here := strings.NewReplacer("app.orders", "app.filled", "s3://backups/shop", bucket, "mongodb://db1,db2,db3/?replicaSet=rs0", w.uri, "/backups/", dir+"/", "/var/lib/", dir+"/", "mayfly ", testkit.Binary(t)+" ")
 	ran := 0
+	section := ""
 	for line := range strings.Lines(string(page)) {
 		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "## "); ok {
+			section = name
+		}
+		if section == "A cluster" { // TestBackup of e2e/cluster runs these
+			continue
+		}
 		if !strings.HasPrefix(line, "mayfly ") && !strings.HasPrefix(line, "openssl ") {
 			continue
 		}
@@ -57,7 +64,7 @@ func TestOperate(t *testing.T) {
 			}
 		}
 	}
-	if ran < 13 {
+	if ran < 15 {
 		t.Errorf("the page has only %d commands", ran)
 	}
 	// What was sealed has nothing of the documents' names.

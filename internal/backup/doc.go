@@ -4,10 +4,12 @@
 // A Repository (repository.go) is in a Store (store.go), a directory (directory.go) or a bucket
 // (package bucket). It has objects that are written once (object.go), compressed and,
 // with a key, sealed (seal.go). Take (take.go) adds a backup, described by a Manifest
-// (manifest.go), of a server that it reads as a client (server.go). Follow (follow.go) ships
-// the log of a set in pieces (logobject.go). Restore (restore.go) makes a data directory of a
-// backup and the log behind it, Verify (verify.go) checks all that is there, and Prune
-// (prune.go) removes old backups.
+// (manifest.go), of a server that it reads as a client (server.go), or of all parts of a cluster
+// at one time (cluster.go). Follow (follow.go) ships the log in pieces (logobject.go). Restore
+// (restore.go) makes a data directory of a backup and the log behind it, of a cluster one for each
+// part (restorecluster.go); some collections alone (namespaces.go) may go into a running server
+// (into.go). Verify (verify.go) checks all that is there, and Prune (prune.go) removes old
+// backups.
 //
 // # Invariants
 //

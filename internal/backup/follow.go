@@ -5,7 +5,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
+	"slices"
 	"sync"
 	"time"
 
@@ -23,7 +23,7 @@ const (
 	lastShip = 10 * time.Second
 )
 
-// FollowOptions say how a set is followed.
+// FollowOptions say how a set, or a cluster, is followed.
 type FollowOptions struct {
 	TakeOptions
 	Every    time.Duration // between backups
@@ -33,14 +33,26 @@ type FollowOptions struct {
 	Note  func(error)
 }
 
-// follower ships the log of a set, and takes backups meanwhile.
-type follower struct {
+// following takes backups, and has a follower for the log of each part.
+type following struct {
 	r    *Repository
 	o    FollowOptions
 	wake chan struct{} // capacity 1: a backup is to be taken at once
+	work sync.WaitGroup
+
+	mu        sync.Mutex
+	followers map[string]*follower // by the names of parts, "" for that of a set
+}
+
+// follower ships the log of a set.
+type follower struct {
+	f    *following
+	part string
+	stop context.CancelFunc
 
 	mu struct {
 		sync.Mutex
+		uri   *client.URI
 		set   string // id
 		at    position
 		known bool // at is where the log of the set goes on
@@ -50,84 +62,158 @@ type follower struct {
 // position is that of an entry.
 type position struct{ index, term uint64 }
 
-// Follow takes backups of a set and ships its log until ctx ends. What fails is tried again.
-// Errors: those of the beginning.
+// Follow takes backups of a set or a cluster and ships the log until ctx ends. What fails is
+// tried again. Errors: those of the beginning.
 func (r *Repository) Follow(ctx context.Context, o FollowOptions) error {
-	f := &follower{r: r, o: o, wake: make(chan struct{}, 1)}
-	c, err := connect(ctx, o.URI)
+	f := &following{r: r, o: o, wake: make(chan struct{}, 1), followers: map[string]*follower{}}
+	newest, err := f.resume(ctx)
 	if err != nil {
 		return err
 	}
-	name := c.Hello().Lookup("setName")
-	status, err := c.Run(ctx, "admin", new(bson.Builder).Int32("serverStatus", 1).Finish())
-	if err := errors.Join(err, c.Close()); err != nil {
-		return err
-	}
-	if r.key == nil && status.Lookup("encryptionAtRest").Type == bson.TypeDocument {
-		return fmt.Errorf("the data of %s are encrypted, and its log would not be: --follow needs an encrypted repository (--encryptionKeyFile)", c.host)
-	}
-	if name.Type != bson.TypeString {
-		return fmt.Errorf("%s is a standalone, which has no log: --follow needs a replica set (serve --replSet NAME --initiate makes one of a single server)", c.host)
-	}
-	newest, err := f.resume(ctx, name.Str())
-	if err != nil {
-		return err
-	}
-	f.o.Began = f.began
-	var work sync.WaitGroup
-	work.Go(func() { f.ships(ctx) })
+	f.o.Began = func(m *Manifest) { f.began(ctx, m) }
 	f.takes(ctx, newest)
-	work.Wait()
+	f.work.Wait()
 	return nil
 }
 
-// resume finds the newest backup of a set of that name, and where its log goes on. It returns
-// when the backup was taken.
-func (f *follower) resume(ctx context.Context, name string) (newest time.Time, err error) {
+// resume finds the newest backup, and follows the logs from where they go on. It returns when
+// the backup was taken.
+func (f *following) resume(ctx context.Context) (newest time.Time, err error) {
+	c, err := connect(ctx, f.o.URI)
+	if err != nil {
+		return newest, err
+	}
+	defer func() { err = errors.Join(err, c.Close()) }()
 	all, err := f.r.Backups(ctx)
 	if err != nil {
 		return newest, err
 	}
+	if c.isRouter() {
+		return f.resumeCluster(ctx, c, all)
+	}
+	if err := c.mayShip(ctx, f.r); err != nil {
+		return newest, err
+	}
+	name := c.Hello().Lookup("setName")
+	if name.Type != bson.TypeString {
+		return newest, fmt.Errorf("%s is a standalone, which has no log: --follow needs a replica set (serve --replSet NAME --initiate makes one of a single server)", c.host)
+	}
 	for _, m := range all {
-		if m.Set != name {
-			continue
+		if m.Set == name.Str() {
+			newest = m.Taken
+			if err := f.goOn(ctx, &m.Part, f.o.URI); err != nil {
+				return newest, err
+			}
 		}
-		log, err := f.r.logOf(ctx, m.SetID)
-		if err != nil {
-			return newest, err
-		}
-		end := chain(log, m)
-		newest = m.Taken
-		f.mu.set, f.mu.at, f.mu.known = m.SetID, position{end.last, end.term}, true
 	}
 	return newest, nil
 }
 
-// began notes where the log of a backup that has begun goes on, unless the log is shipped
-// already.
-func (f *follower) began(m *Manifest) {
+// resumeCluster is resume for a cluster.
+func (f *following) resumeCluster(ctx context.Context, router *connection, all []*Manifest) (newest time.Time, err error) {
+	id, err := router.cluster(ctx)
+	if err != nil {
+		return newest, err
+	}
+	parts, err := router.parts(ctx, f.o.URI)
+	if err != nil {
+		return newest, err
+	}
+	for _, m := range all {
+		if m.Cluster != id {
+			continue
+		}
+		newest = m.Taken
+		for _, p := range m.Parts {
+			i := slices.IndexFunc(parts, func(s shardAt) bool { return s.name == p.Shard })
+			if i < 0 {
+				continue
+			}
+			at, err := client.ParseSetString(parts[i].at)
+			if err != nil {
+				return newest, err
+			}
+			if err := f.goOn(ctx, p, f.o.URI.Of(at, client.SecondaryPreferred)); err != nil {
+				return newest, err
+			}
+		}
+	}
+	return newest, nil
+}
+
+// goOn follows a part from where its log ends.
+func (f *following) goOn(ctx context.Context, p *Part, uri *client.URI) error {
+	log, err := f.r.logOf(ctx, p.SetID)
+	if err != nil {
+		return err
+	}
+	end := chain(log, p)
+	l := f.follow(ctx, p.Shard, uri)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.set, l.mu.at, l.mu.known = p.SetID, position{end.last, end.term}, true
+	return nil
+}
+
+// follow returns the follower of a part, which is begun unless it is there.
+func (f *following) follow(ctx context.Context, part string, uri *client.URI) *follower {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !f.mu.known || f.mu.set != m.SetID {
-		f.mu.set, f.mu.at, f.mu.known = m.SetID, position{m.Index, m.Term}, true
+	l := f.followers[part]
+	if l == nil {
+		l = &follower{f: f, part: part}
+		ctx, l.stop = context.WithCancel(ctx)
+		f.followers[part] = l
+		f.work.Go(func() { l.ships(ctx) })
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.mu.uri = uri
+	return l
+}
+
+// began follows the parts of a backup that has begun, and no others any more.
+func (f *following) began(ctx context.Context, m *Manifest) {
+	there := map[string]bool{}
+	for _, p := range m.parts() {
+		there[p.Shard] = true
+		f.follow(ctx, p.Shard, p.uri).began(p)
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for part, l := range f.followers {
+		if !there[part] {
+			l.stop()
+			delete(f.followers, part)
+		}
+	}
+}
+
+// began notes where the log of a backup that has begun goes on, unless the log is shipped
+// already.
+func (l *follower) began(p *Part) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.mu.known || l.mu.set != p.SetID {
+		l.mu.set, l.mu.at, l.mu.known = p.SetID, position{p.Index, p.Term}, true
 	}
 }
 
 // lost notes that the log does not go on where it should: a backup is needed.
-func (f *follower) lost(at position) {
-	f.mu.Lock()
-	if f.mu.at == at {
-		f.mu.known = false
+func (l *follower) lost(at position) {
+	l.mu.Lock()
+	if l.mu.at == at {
+		l.mu.known = false
 	}
-	f.mu.Unlock()
+	l.mu.Unlock()
 	select {
-	case f.wake <- struct{}{}:
+	case l.f.wake <- struct{}{}:
 	default:
 	}
 }
 
 // takes takes backups.
-func (f *follower) takes(ctx context.Context, newest time.Time) {
+func (f *following) takes(ctx context.Context, newest time.Time) {
 	wait := time.Until(newest.Add(f.o.Every))
 	for {
 		timer := time.NewTimer(wait)
@@ -152,18 +238,18 @@ func (f *follower) takes(ctx context.Context, newest time.Time) {
 }
 
 // ships ships the log now and then.
-func (f *follower) ships(ctx context.Context) {
+func (l *follower) ships(ctx context.Context) {
 	var c *connection
 	for ended := false; !ended; {
-		ended = client.Sleep(ctx, f.o.LogEvery) != nil
+		ended = client.Sleep(ctx, l.f.o.LogEvery) != nil
 		within, cancel := context.WithCancel(ctx)
 		if ended { // what was written until now
 			cancel()
 			within, cancel = context.WithTimeout(context.WithoutCancel(ctx), lastShip)
 		}
 		var err error
-		if c, err = f.ship(within, c); err != nil && ctx.Err() == nil {
-			f.o.Note(fmt.Errorf("the log was not shipped, and is tried again: %w", err))
+		if c, err = l.ship(within, c); err != nil && ctx.Err() == nil {
+			l.f.o.Note(fmt.Errorf("%sthe log was not shipped, and is tried again: %w", l.said(), err))
 		}
 		cancel()
 	}
@@ -174,19 +260,22 @@ func (f *follower) ships(ctx context.Context) {
 
 // ship ships what there is, by a connection, nil for a new one. It returns the connection
 // while it can be used.
-func (f *follower) ship(ctx context.Context, c *connection) (_ *connection, err error) {
-	f.mu.Lock()
-	set, at, known := f.mu.set, f.mu.at, f.mu.known
-	f.mu.Unlock()
+func (l *follower) ship(ctx context.Context, c *connection) (_ *connection, err error) {
+	l.mu.Lock()
+	uri, set, at, known := l.mu.uri, l.mu.set, l.mu.at, l.mu.known
+	l.mu.Unlock()
 	if !known {
 		return c, nil
 	}
 	if c == nil {
-		if c, err = connect(ctx, f.o.URI); err != nil {
+		if c, err = connect(ctx, uri); err != nil {
 			return nil, err
 		}
+		if err := c.mayShip(ctx, l.f.r); err != nil {
+			return nil, errors.Join(err, c.Close())
+		}
 	}
-	ctx, lock, err := f.r.lock(ctx, false)
+	ctx, lock, err := l.f.r.lock(ctx, false)
 	if err != nil {
 		return c, err
 	}
@@ -196,7 +285,7 @@ func (f *follower) ship(ctx context.Context, c *connection) (_ *connection, err 
 		var b []byte
 		o, b, more, err = c.readLog(ctx, set, at)
 		if mongoerr.Is(err, mongoerr.CappedPositionLost) || mongoerr.Is(err, mongoerr.OplogStartMissing) {
-			f.lost(at)
+			l.lost(at)
 			return c, fmt.Errorf("the log has a gap: %w", err)
 		}
 		if err != nil {
@@ -205,20 +294,34 @@ func (f *follower) ship(ctx context.Context, c *connection) (_ *connection, err 
 		if len(b) == 0 {
 			break
 		}
-		if _, _, err := f.r.put(ctx, func(sum string) string { return o.nameOf(set, sum) }, func(w io.Writer) error {
-			_, err := w.Write(b)
-			return err
-		}); err != nil {
+		if err := l.f.r.putLog(ctx, &o, set, b); err != nil {
 			return c, err
 		}
 		at = position{o.last, o.term}
-		f.mu.Lock()
-		if f.mu.set == set {
-			f.mu.at = at
+		l.mu.Lock()
+		if l.mu.set == set {
+			l.mu.at = at
 		}
-		f.mu.Unlock()
+		l.mu.Unlock()
 	}
 	return c, nil
+}
+
+// said begins what is noted of a part.
+func (l *follower) said() string {
+	if l.part == "" {
+		return ""
+	}
+	return l.part + ": "
+}
+
+// mayShip returns an error if the data of the server are encrypted, and its log would not be.
+func (c *connection) mayShip(ctx context.Context, r *Repository) error {
+	status, err := c.Run(ctx, "admin", new(bson.Builder).Int32("serverStatus", 1).Finish())
+	if err == nil && r.key == nil && status.Lookup("encryptionAtRest").Type == bson.TypeDocument {
+		err = fmt.Errorf("the data of %s are encrypted, and its log would not be: the backup of a cluster or --follow needs an encrypted repository (--encryptionKeyFile)", c.host)
+	}
+	return err
 }
 
 // errOtherSet says that the member is one of another set.
@@ -234,6 +337,9 @@ func (c *connection) readLog(ctx context.Context, set string, after position) (o
 		}
 		if id := reply.Lookup("replicaSetId"); id.Type != bson.TypeObjectID || hexOf(id) != set {
 			return o, nil, false, errOtherSet
+		}
+		if v := reply.Lookup("prepared"); len(b) == 0 && v.Type == bson.TypeTimestamp { // servers of before are no parts of clusters here
+			o.prepared = Time(v.Timestamp())
 		}
 		number := func(name string) uint64 { return uint64(bson.ClampToInt64(reply.Lookup(name))) }
 		first, last, term, rest := number("first"), number("last"), number("term"), number("rest")

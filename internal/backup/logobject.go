@@ -15,6 +15,9 @@ type logObject struct {
 	first, last, term uint64 // indexes; the term of the last
 	time              Time   // of the last entry that has one; 0 for none
 	size              int64  // in the store
+	// prepared is what the server has said before the first entry was read: when the first
+	// transaction was prepared that was not decided; 0 for none. It is not stored.
+	prepared Time
 }
 
 func (o *logObject) nameOf(set, sum string) string {
@@ -53,8 +56,8 @@ func behind(log []logObject, index uint64) (found *logObject) {
 }
 
 // chain returns where the log ends that follows a backup without a gap.
-func chain(log []logObject, m *Manifest) (end logObject) {
-	end = logObject{last: m.Index, term: m.Term, time: m.Time}
+func chain(log []logObject, p *Part) (end logObject) {
+	end = logObject{last: p.Index, term: p.Term, time: p.Time}
 	for {
 		next := behind(log, end.last)
 		if next == nil {
@@ -64,17 +67,21 @@ func chain(log []logObject, m *Manifest) (end logObject) {
 	}
 }
 
-// reaches returns an error if the log behind a backup does not prove what was at a time: an
-// entry of a later time does.
-func reaches(log []logObject, m *Manifest, at Time) error {
-	end := chain(log, m)
+// reaches returns an error if the log behind a part of the backup does not prove what was at a
+// time: an entry of a later time does.
+func (m *Manifest) reaches(log []logObject, p *Part, at Time) error {
+	end := chain(log, p)
 	if end.time > at {
 		return nil
 	}
+	of := m.Name()
+	if p.Shard != "" {
+		of = p.Shard + " in " + of
+	}
 	for i := range log {
 		if log[i].first > end.last+1 {
-			return fmt.Errorf("the log behind %s has a gap: it reaches up to %s, and goes on at entry %d. A time in the gap cannot be restored to; one behind it can, with a backup from behind it", m.Name(), end.time.Said(), log[i].first)
+			return fmt.Errorf("the log behind %s has a gap: it reaches up to %s, and goes on at entry %d. A time in the gap cannot be restored to; one behind it can, with a backup from behind it", of, end.time.Said(), log[i].first)
 		}
 	}
-	return fmt.Errorf("the log behind %s reaches only up to %s: what was at %s is not known. --at latest restores all that is there", m.Name(), end.time.Said(), at.Said())
+	return fmt.Errorf("the log behind %s reaches only up to %s: what was at %s is not known. --at latest restores all that is there", of, end.time.Said(), at.Said())
 }

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -13,14 +14,37 @@ import (
 	"strings"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/repl"
 )
 
-// Manifest describes a backup.
+// The formats of manifests: that of a cluster is one which builds from before do not read, as
+// they would restore nothing.
+const (
+	manifestFormat        = 1
+	clusterManifestFormat = 2
+)
+
+// Manifest describes a backup: of a server or a set, which is then its only part, or of a
+// cluster.
 type Manifest struct {
 	Format int       `json:"format"`
 	Taken  time.Time `json:"taken"` // when it began, by the clock of who took it
-	Server string    `json:"server"`
+	Part
+	// Cluster is the id of a cluster, and Parts are its parts. Each has files of the time of its
+	// own, and a log that reaches behind the backup's, to which all are restored.
+	Cluster string  `json:"cluster,omitempty"`
+	Parts   []*Part `json:"parts,omitempty"`
+
+	name   string // of its object
+	stored int64  // bytes of that
+}
+
+// Part is what a backup has of one server.
+type Part struct {
+	// Shard is the name of the shard, or configPart, in a backup of a cluster.
+	Shard  string `json:"shard,omitempty"`
+	Server string `json:"server"`
 	// Set, SetID, Index and Term are the position in the log of a replica set; "" and 0 of a
 	// standalone. Time is the cluster time, of a standalone the time of its own clock.
 	Set   string `json:"set,omitempty"`
@@ -28,11 +52,35 @@ type Manifest struct {
 	Index uint64 `json:"index,omitempty"`
 	Term  uint64 `json:"term,omitempty"`
 	Time  Time   `json:"time"`
-	Files []File `json:"files"`
+	Files []File `json:"files,omitempty"`
 
-	name   string // of its object
-	stored int64  // bytes of that
+	uri *client.URI // of the set, while the backup is being taken
 }
+
+// parts are the parts of a cluster, or the only one.
+func (m *Manifest) parts() []*Part {
+	if m.Cluster != "" {
+		return m.Parts
+	}
+	return []*Part{&m.Part}
+}
+
+// Count counts the files.
+func (m *Manifest) Count() int { return len(m.files()) }
+
+// files are those of all parts.
+func (m *Manifest) files() (all []File) {
+	for _, p := range m.parts() {
+		all = append(all, p.Files...)
+	}
+	return all
+}
+
+// group is the id of the cluster or the set, "" of a standalone.
+func (m *Manifest) group() string { return cmp.Or(m.Cluster, m.SetID) }
+
+// of names what the backup is of, among those in a repository.
+func (m *Manifest) of() string { return cmp.Or(m.group(), m.Server) }
 
 // File is a file of a data directory.
 type File struct {
@@ -99,7 +147,7 @@ func (m *Manifest) Name() string {
 
 // size is the sum of the files.
 func (m *Manifest) size() (n int64) {
-	for _, f := range m.Files {
+	for _, f := range m.files() {
 		n += f.Size
 	}
 	return n
@@ -116,7 +164,7 @@ func (r *Repository) putManifest(ctx context.Context, m *Manifest) (err error) {
 	if err != nil {
 		return err
 	}
-	for _, f := range m.Files {
+	for _, f := range m.files() {
 		if _, ok := stored[f.Object]; !ok {
 			return missing(f.Object)
 		}
@@ -140,10 +188,17 @@ func (r *Repository) manifest(ctx context.Context, name string) (*Manifest, erro
 	if err := json.Unmarshal(b.Bytes(), m); err != nil {
 		return nil, &DamageError{name, err}
 	}
-	if m.Format > repositoryFormat {
+	if m.Format > clusterManifestFormat {
 		return nil, fmt.Errorf("%s has format %d, written by a newer version", name, m.Format)
 	}
-	for _, f := range m.Files {
+	names := map[string]bool{}
+	for _, p := range m.Parts {
+		if bad := p.Shard == "" || p.Shard != path.Base(p.Shard) || strings.ContainsAny(p.Shard, `/\`) || strings.Trim(p.Shard, ".") == ""; bad || names[p.Shard] {
+			return nil, &DamageError{name, fmt.Errorf("it has a part %q", p.Shard)}
+		}
+		names[p.Shard] = true
+	}
+	for _, f := range m.files() {
 		if f.Name != path.Base(f.Name) || strings.ContainsAny(f.Name, `/\`) || strings.Trim(f.Name, ".") == "" || !isSum(path.Base(f.Object)) {
 			return nil, &DamageError{name, fmt.Errorf("it has a file %q", f.Name)}
 		}

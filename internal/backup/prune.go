@@ -3,6 +3,7 @@ package backup
 import (
 	"context"
 	"errors"
+	"path"
 	"slices"
 )
 
@@ -27,33 +28,44 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 		return nil, err
 	}
 	p = &Pruned{}
-	stay := map[string][]*Manifest{} // by set or server, the newest first
+	stay := map[string][]*Manifest{} // by cluster, set or server, the newest first
 	for _, m := range slices.Backward(all) {
-		of := m.SetID
-		if of == "" {
-			of = m.Server
-		}
+		of := m.of()
 		if len(stay[of]) == keep {
 			p.Backups = append(p.Backups, m)
 			continue
 		}
 		stay[of] = append(stay[of], m)
 	}
-	named := map[string]bool{}
-	var old []StoredFile // other objects that nobody needs
+	named, oldest := map[string]bool{}, map[string]uint64{} // objects; positions of sets from which the log stays
+	var old []StoredFile                                    // other objects that nobody needs
 	for _, backups := range stay {
 		for _, m := range backups {
-			for _, f := range m.Files {
+			for _, f := range m.files() {
 				named[f.Object] = true
 			}
+			for _, part := range m.parts() {
+				if at, ok := oldest[part.SetID]; !ok || part.Index < at {
+					oldest[part.SetID] = part.Index
+				}
+			}
 		}
-		oldest := backups[len(backups)-1]
-		log, err := r.logOf(ctx, oldest.SetID)
+	}
+	logs, err := r.list(ctx, logDirectory)
+	if err != nil {
+		return nil, err
+	}
+	sets := map[string]bool{}
+	for _, f := range logs {
+		sets[path.Base(path.Dir(f.Name))] = true
+	}
+	for set := range sets {
+		log, err := r.logOf(ctx, set)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range log {
-			if o.last <= oldest.Index {
+			if at, ok := oldest[set]; !ok || o.last <= at { // not ok: of a shard that has left
 				old = append(old, StoredFile{o.name, o.size})
 			}
 		}

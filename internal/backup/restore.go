@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/seal"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -25,10 +26,20 @@ type RestoreOptions struct {
 	To string // a directory that is empty or does not exist, or an unfinished one
 	// Backup begins the name of a backup; "" for the newest before At.
 	Backup string
-	// Set is the id of a replica set, where the repository has backups of several.
+	// Set is the id of a replica set or of a cluster, where the repository has backups of several.
 	Set string
 	// At is the time up to which the log is applied; 0: the backup as it is.
 	At Time
+	// Only has the collections that are restored.
+	Only Namespaces
+	// Hosts are where the parts of a cluster will be, by their names: SET/HOST:PORT,… for each
+	// that the cluster has then.
+	Hosts map[string]string
+	// Parts are those of a cluster that are restored; none for all.
+	Parts []string
+	// Look says that what is restored is looked at and not served: the parts of a cluster need no
+	// hosts.
+	Look bool
 	// KeepExpired leaves what is due to the TTL monitor: else the server removes it before it
 	// serves.
 	KeepExpired bool
@@ -41,52 +52,90 @@ type RestoreOptions struct {
 // Restored is what Restore has done.
 type Restored struct {
 	*Manifest
-	Reached Time // of the last entry, or of the backup
+	Reached Time // of the last entry, or of the backup; of a cluster, what all parts have reached
 	Entries uint64
+	Dirs    []string // the data directories
 }
 
-// Restore makes a data directory. Until it is whole, nothing opens it. Errors: *DamageError.
+// Restore makes a data directory; of a cluster, one for each part, under its name. Until it is
+// whole, nothing opens it. Errors: *DamageError.
 func (r *Repository) Restore(ctx context.Context, o RestoreOptions) (*Restored, error) {
 	m, err := r.choose(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	var log []logObject
-	if o.At != 0 {
-		if log, err = r.logOf(ctx, m.SetID); err != nil {
-			return nil, err
-		}
-		if o.At != Latest {
-			if err := reaches(log, m, o.At); err != nil {
-				return nil, err
-			}
-		}
+	if m.Cluster != "" {
+		return r.restoreCluster(ctx, m, o)
 	}
-	if o.Master == nil && m.keys() != nil {
-		return nil, fmt.Errorf("%s is of a server whose data are encrypted: the master key of that is needed", m.Name())
+	if len(o.Hosts)+len(o.Parts) > 0 {
+		return nil, fmt.Errorf("%s is no backup of a cluster: it has no parts", m.Name())
+	}
+	p := &restoredPart{r: r, m: m, part: &m.Part, dir: o.To, at: o.At, o: o, total: m.size()}
+	if len(o.Only) > 0 {
+		p.adopt = o.Only.keepOnly
+	}
+	if err := p.findLog(ctx); err != nil {
+		return nil, err
 	}
 	if err := prepareTarget(o.To); err != nil {
 		return nil, err
 	}
-	store, err := r.files(ctx, m, o)
-	if err != nil {
+	if err := p.restore(ctx); err != nil {
 		return nil, err
 	}
-	done := &Restored{Manifest: m, Reached: m.Time}
-	if m.Set != "" {
-		err = r.replay(ctx, store, done, log, o)
+	return &Restored{Manifest: m, Reached: p.reached, Entries: p.entries, Dirs: []string{o.To}}, storage.SetFinished(storage.OSFS(), o.To)
+}
+
+// restoredPart is a part of a backup that is being restored.
+type restoredPart struct {
+	r    *Repository
+	m    *Manifest
+	part *Part
+	dir  string
+	at   Time // up to which the log is applied; 0: the files as they are
+	log  []logObject
+	o    RestoreOptions
+	// adopt changes the data when they belong to no set any more; nil for nothing.
+	adopt func(ctx context.Context, c *catalog.Catalog) error
+	// store is the file system of the data, once files has found it.
+	store storage.FS
+	// done and total are bytes of files.
+	done, total int64
+
+	reached Time
+	entries uint64
+}
+
+// findLog finds the log that is needed, if it is there. Errors: also a master key that is missing.
+func (p *restoredPart) findLog(ctx context.Context) (err error) {
+	if p.o.Master == nil && p.part.keys() != nil {
+		return fmt.Errorf("%s is of a server whose data are encrypted: the master key of that is needed", p.m.Name())
+	}
+	if p.at == 0 {
+		return nil
+	}
+	if p.log, err = p.r.logOf(ctx, p.part.SetID); err != nil || p.at == Latest {
+		return err
+	}
+	return p.m.reaches(p.log, p.part, p.at)
+}
+
+// restore makes the directory, which is unfinished and stays so.
+func (p *restoredPart) restore(ctx context.Context) error {
+	if err := p.files(ctx); err != nil {
+		return err
+	}
+	p.reached = p.part.Time
+	err := error(nil)
+	if p.part.Set != "" {
+		err = p.replay(ctx)
 	} else {
-		err = openOnce(store, o.To)
+		err = openOnce(ctx, p.store, p.dir, p.adopt)
 	}
-	if err != nil {
-		return nil, err
+	if err != nil || p.o.KeepExpired {
+		return err
 	}
-	if !o.KeepExpired {
-		if err := SetRestored(o.To); err != nil {
-			return nil, err
-		}
-	}
-	return done, storage.SetFinished(storage.OSFS(), o.To)
+	return SetRestored(p.dir)
 }
 
 // choose finds the backup.
@@ -95,12 +144,12 @@ func (r *Repository) choose(ctx context.Context, o RestoreOptions) (*Manifest, e
 	var found *Manifest
 	for _, m := range all {
 		switch {
-		case o.Backup != "" && !strings.HasPrefix(m.Name(), o.Backup), o.Set != "" && m.SetID != o.Set, o.At != 0 && m.Time > o.At:
+		case o.Backup != "" && !strings.HasPrefix(m.Name(), o.Backup), o.Set != "" && m.group() != o.Set, o.At != 0 && m.Time > o.At:
 			continue
 		case found != nil && o.Backup != "":
 			return nil, fmt.Errorf("several backups have a name that begins with %s", o.Backup)
-		case found != nil && found.SetID != m.SetID:
-			return nil, fmt.Errorf("the repository has backups of several servers or sets (%s of %s, %s of %s): --backup or --set says which", found.Name(), found.Server, m.Name(), m.Server)
+		case found != nil && found.group() != m.group():
+			return nil, fmt.Errorf("the repository has backups of several servers, sets or clusters (%s of %s, %s of %s): --backup or --set says which", found.Name(), found.Server, m.Name(), m.Server)
 		case found == nil || m.Time >= found.Time:
 			found = m
 		}
@@ -112,7 +161,7 @@ func (r *Repository) choose(ctx context.Context, o RestoreOptions) (*Manifest, e
 		return nil, fmt.Errorf("no backup is from %s or before", o.At.Said())
 	case found == nil:
 		return nil, errors.New("the repository has no such backup")
-	case o.At != 0 && found.Set == "":
+	case o.At != 0 && found.Set == "" && found.Cluster == "":
 		return nil, fmt.Errorf("%s is the backup of a standalone, which has no log: only its own time can be restored, without --at", found.Name())
 	}
 	return found, nil
@@ -151,50 +200,48 @@ func prepareTarget(dir string) error {
 }
 
 // keys is the file with the keys of an encrypted server; nil if there is none.
-func (m *Manifest) keys() *File {
-	i := slices.IndexFunc(m.Files, func(f File) bool { return storage.HasKeys(f.Name) })
+func (p *Part) keys() *File {
+	i := slices.IndexFunc(p.Files, func(f File) bool { return storage.HasKeys(f.Name) })
 	if i < 0 {
 		return nil
 	}
-	return &m.Files[i]
+	return &p.Files[i]
 }
 
-// files writes the files of a backup, and returns the file system of the data in them. Those of
-// an encrypted server are in the repository as they were there.
-func (r *Repository) files(ctx context.Context, m *Manifest, o RestoreOptions) (storage.FS, error) {
+// files writes the files of a backup, and finds the file system of the data in them. Those of an
+// encrypted server are in the repository as they were there.
+func (p *restoredPart) files(ctx context.Context) (err error) {
 	as := storage.OSFS()
-	keys := m.keys()
+	keys := p.part.keys()
 	if keys != nil {
-		if err := r.file(ctx, as, *keys, filepath.Join(o.To, keys.Name)); err != nil {
-			return nil, err
+		if err := p.r.file(ctx, as, *keys, filepath.Join(p.dir, keys.Name)); err != nil {
+			return err
 		}
-	} else if o.Master != nil {
-		if err := storage.Encrypt(as, o.To, o.Master); err != nil {
-			return nil, err
+	} else if p.o.Master != nil {
+		if err := storage.Encrypt(as, p.dir, p.o.Master); err != nil {
+			return err
 		}
 	}
-	store, err := storage.Unlock(as, o.To, o.Master)
-	if err != nil {
-		return nil, err
+	if p.store, err = storage.Unlock(as, p.dir, p.o.Master); err != nil {
+		return err
 	}
 	if keys == nil {
-		as = store
+		as = p.store
 	}
-	total, done := m.size(), int64(0)
-	for _, f := range m.Files {
+	for _, f := range p.part.Files {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
 		if storage.MarksUnfinished(f.Name) || storage.HasKeys(f.Name) {
 			continue
 		}
-		if err := r.file(ctx, as, f, filepath.Join(o.To, f.Name)); err != nil {
-			return nil, err
+		if err := p.r.file(ctx, as, f, filepath.Join(p.dir, f.Name)); err != nil {
+			return err
 		}
-		done += f.Size
-		o.Progress("bytes", done, total)
+		p.done += f.Size
+		p.o.Progress("bytes", p.done, p.total)
 	}
-	return store, nil
+	return nil
 }
 
 func (r *Repository) file(ctx context.Context, store storage.FS, f File, to string) error {
@@ -218,59 +265,105 @@ func openStore(store storage.FS, dir string) (*storage.Engine, error) {
 	return storage.Open(storage.Options{Dir: dir, FS: store, CacheBytes: restoreCacheBytes})
 }
 
-// openOnce opens a store and closes it: it is one.
-func openOnce(store storage.FS, dir string) error {
+// openOnce opens the data of a standalone, has adopt change them, unless it is nil, and closes
+// them: they are whole.
+func openOnce(ctx context.Context, store storage.FS, dir string, adopt func(context.Context, *catalog.Catalog) error) (err error) {
 	e, err := openStore(store, dir)
 	if err != nil {
 		return err
 	}
-	return e.Close()
-}
-
-// replay applies the log to the data of a member, and makes them those of a standalone.
-func (r *Repository) replay(ctx context.Context, store storage.FS, done *Restored, log []logObject, o RestoreOptions) error {
-	open := func(dir string) (*storage.Engine, error) { return openStore(store, dir) }
-	x, err := repl.OpenRestoration(store, o.To, open, slog.New(slog.DiscardHandler))
+	defer func() { err = errors.Join(err, e.Close()) }()
+	if adopt == nil {
+		return nil
+	}
+	c, err := catalog.Open(e, catalog.Options{Committer: repl.Local{}, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return err
 	}
-	if err := r.apply(ctx, x, done, log, o); err != nil {
-		return errors.Join(err, x.Close())
-	}
-	return x.Finish(ctx)
+	defer func() { err = errors.Join(err, c.Close(), e.Sync(ctx)) }()
+	return adopt(ctx, c)
 }
 
-func (r *Repository) apply(ctx context.Context, x *repl.Restoration, done *Restored, log []logObject, o RestoreOptions) error {
-	if at := x.Applied().Index; at != done.Index {
-		return fmt.Errorf("the files of %s have the log up to entry %d, not %d: the backup is damaged", done.Name(), at, done.Index)
+// replay applies the log to the data of a member, and makes them those of a standalone.
+func (p *restoredPart) replay(ctx context.Context) error {
+	open := func(dir string) (*storage.Engine, error) { return openStore(p.store, dir) }
+	x, err := repl.OpenRestoration(p.store, p.dir, open, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return err
 	}
-	for o.At != 0 {
+	if err := p.apply(ctx, x); err != nil {
+		return errors.Join(err, x.Close())
+	}
+	return x.Finish(ctx, p.adopt)
+}
+
+func (p *restoredPart) apply(ctx context.Context, x *repl.Restoration) error {
+	begun := p.part.Index
+	if at := x.Applied().Index; at != begun {
+		return fmt.Errorf("the files of %s have the log up to entry %d, not %d: the backup is damaged", p.m.Name(), at, begun)
+	}
+	for p.at != 0 {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		next := behind(log, x.Applied().Index)
+		next := behind(p.log, x.Applied().Index)
 		if next == nil {
-			if o.At == Latest {
+			if p.at == Latest {
 				break
 			}
-			return reaches(log, done.Manifest, o.At)
+			return p.m.reaches(p.log, p.part, p.at)
 		}
-		var b bytes.Buffer
-		if err := r.get(ctx, next.name, &b); err != nil {
+		more := false
+		if err := p.entriesOf(ctx, next, func(b []byte) (err error) {
+			more, err = x.Apply(b, repl.Timestamp(p.at))
+			return err
+		}); err != nil {
 			return err
 		}
-		more, err := x.Apply(b.Bytes(), repl.Timestamp(o.At))
-		if err != nil {
-			return fmt.Errorf("%s: %w", next.name, err)
-		}
-		o.Progress("entries of the log", int64(x.Applied().Index-done.Index), int64(log[len(log)-1].last-done.Index))
+		p.o.Progress("entries of the log", int64(x.Applied().Index-begun), int64(p.log[len(p.log)-1].last-begun))
 		if !more {
 			break
 		}
 	}
-	if at := x.Applied(); at.Index > done.Index {
-		done.Entries = at.Index - done.Index
-		done.Reached = max(done.Reached, Time(at.Time))
+	if at := x.Applied(); at.Index > begun {
+		p.entries = at.Index - begun
+		p.reached = max(p.reached, Time(at.Time))
+	}
+	return p.decide(ctx, x)
+}
+
+// decide decides what is prepared at the time by the log behind it.
+func (p *restoredPart) decide(ctx context.Context, x *repl.Restoration) error {
+	for {
+		at, since, err := x.Undecided()
+		if err != nil || since == 0 {
+			return err
+		}
+		next := behind(p.log, at)
+		if next == nil {
+			return fmt.Errorf("%w: what was before %s can be restored", repl.ErrPrepared, Time(since).Said())
+		}
+		until := p.at
+		if p.at == Latest {
+			until = p.reached
+		}
+		if err := p.entriesOf(ctx, next, func(b []byte) error {
+			_, err := x.Decide(b, repl.Timestamp(until))
+			return err
+		}); err != nil {
+			return err
+		}
+	}
+}
+
+// entriesOf reads an object of the log.
+func (p *restoredPart) entriesOf(ctx context.Context, o *logObject, f func(b []byte) error) error {
+	var b bytes.Buffer
+	if err := p.r.get(ctx, o.name, &b); err != nil {
+		return err
+	}
+	if err := f(b.Bytes()); err != nil {
+		return fmt.Errorf("%s: %w", o.name, err)
 	}
 	return nil
 }

@@ -36,10 +36,36 @@ func connect(ctx context.Context, uri *client.URI) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	if msg := c.Hello().Lookup("msg"); msg.Type == bson.TypeString && msg.Str() == "isdbgrid" {
-		return nil, errors.Join(fmt.Errorf("%s is a router: clusters cannot be backed up yet", host), c.Close())
-	}
 	return &connection{c, host}, nil
+}
+
+// isRouter reports whether the server is a router.
+func (c *connection) isRouter() bool {
+	msg := c.Hello().Lookup("msg")
+	return msg.Type == bson.TypeString && msg.Str() == "isdbgrid"
+}
+
+// documents reads a small collection.
+func (c *connection) documents(ctx context.Context, db, coll string) (all []bson.Doc, err error) {
+	b := new(bson.Builder).String("find", coll).Int32("batchSize", maxShards).Bool("singleBatch", true)
+	if !c.isRouter() { // which reads what is newest
+		toSecondary.Append(b)
+	}
+	reply, err := c.Run(ctx, db, b.Finish())
+	if err != nil {
+		return nil, err
+	}
+	batch := reply.Lookup("cursor").Doc().Lookup("firstBatch")
+	if batch.Type != bson.TypeArray {
+		return nil, errors.New("the reply of the server has no cursor")
+	}
+	for v := range batch.Doc().Values() {
+		if v.Type != bson.TypeDocument {
+			return nil, errors.New("the server lists no documents")
+		}
+		all = append(all, v.Doc())
+	}
+	return all, nil
 }
 
 var toSecondary = client.ReadPreference{Mode: client.Nearest}

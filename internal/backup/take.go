@@ -7,6 +7,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -33,8 +34,8 @@ type Taken struct {
 	Grown int64 // what the repository has grown by
 }
 
-// Take takes a backup. Killed, it leaves objects that the next one uses. Errors: code 50886
-// where another backup of the server is being taken.
+// Take takes a backup: of a server, a set, or by a router of a cluster. Killed, it leaves objects
+// that the next one uses. Errors: code 50886 where another backup of the server is being taken.
 func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err error) {
 	ctx, lock, err := r.lock(ctx, false)
 	if err != nil {
@@ -45,36 +46,47 @@ func (r *Repository) Take(ctx context.Context, o TakeOptions) (taken *Taken, err
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, c.Close()) }()
-	ctx, u, err := r.openNotes(ctx, c.host)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, u.lock.Unlock()) }()
-	m := &Manifest{Format: repositoryFormat, Taken: time.Now().UTC(), Server: c.host}
-	remote, err := c.openCopy(ctx, u.owner, u.again)
-	if err != nil {
-		return nil, err
-	}
+	m := &Manifest{Format: manifestFormat, Taken: time.Now().UTC()}
+	t := &taking{r: r, o: o, taken: &Taken{Manifest: m}, pace: time.Now(), places: make(chan struct{}, partsAtOnce)}
 	defer func() {
-		if e := remote.close(context.WithoutCancel(ctx)); err == nil {
+		if e := t.close(ctx); err == nil {
 			err = e
 		}
 	}()
-	if err := m.describe(remote.head); err != nil {
+	open := t.openServer
+	if c.isRouter() {
+		open = t.openCluster
+	}
+	within, err := open(ctx, c) // which ends when a lock is lost
+	if err != nil {
 		return nil, err
 	}
+	ctx = within
 	if o.Began != nil {
 		o.Began(m)
 	}
-	t := &taking{r: r, o: o, remote: remote, notes: u, taken: &Taken{Manifest: m}, pace: time.Now()}
+	if m.Cluster != "" {
+		if err := t.cut(ctx); err != nil {
+			return nil, err
+		}
+	}
 	if err := t.files(ctx); err != nil {
 		return nil, err
+	}
+	if m.Cluster != "" {
+		if err := t.sameShards(ctx); err != nil {
+			return nil, err
+		}
 	}
 	if err := r.publish(ctx, lock, m); err != nil {
 		return nil, err
 	}
-	return t.taken, u.end(ctx)
+	for _, p := range t.parts {
+		if err := p.notes.end(ctx); err != nil {
+			return nil, err
+		}
+	}
+	return t.taken, nil
 }
 
 // removeWithin bounds the removal of a manifest whose lock was lost.
@@ -97,12 +109,12 @@ func (r *Repository) publish(ctx context.Context, lock Lock, m *Manifest) error 
 }
 
 // describe takes over what the server says of a copy.
-func (m *Manifest) describe(head bson.Doc) error {
+func (p *Part) describe(head bson.Doc) error {
 	at := head.Lookup("checkpointTimestamp")
 	if at.Type != bson.TypeTimestamp {
 		return errors.New("the server does not say of which time the backup is")
 	}
-	m.Time = Time(at.Timestamp())
+	p.Time = Time(at.Timestamp())
 	set, id, end := head.Lookup("set"), head.Lookup("replicaSetId"), head.Lookup("oplogEnd")
 	if set.Type != bson.TypeString {
 		return nil
@@ -110,31 +122,98 @@ func (m *Manifest) describe(head bson.Doc) error {
 	if id.Type != bson.TypeObjectID || end.Type != bson.TypeDocument {
 		return errors.New("the server does not say of which set the backup is")
 	}
-	m.Set, m.SetID = strings.Clone(set.Str()), hexOf(id)
-	m.Index, m.Term = uint64(bson.ClampToInt64(head.Lookup("index"))), uint64(bson.ClampToInt64(end.Doc().Lookup("t")))
+	p.Set, p.SetID = strings.Clone(set.Str()), hexOf(id)
+	p.Index, p.Term = uint64(bson.ClampToInt64(head.Lookup("index"))), uint64(bson.ClampToInt64(end.Doc().Lookup("t")))
 	return nil
 }
 
+// partsAtOnce bounds of how many parts files are read at once.
+const partsAtOnce = 4
+
 // taking is a backup that is being taken.
 type taking struct {
-	r      *Repository
-	o      TakeOptions
-	remote *remoteCopy
-	notes  *notes
-	taken  *Taken
-	done   int64
-	pace   time.Time // when what was read would have been read at the rate
+	r     *Repository
+	o     TakeOptions
+	taken *Taken
+	parts []*takenPart
+	// router is the connection to the cluster's router; nil for none.
+	router *connection
+	// places has a value for each part whose files are being read.
+	places chan struct{}
+
+	mu   sync.Mutex // guards what follows, and the numbers of taken
+	done int64
+	pace time.Time // when what was read would have been read at the rate
 }
 
-// files stores the files, those that were stored before by their identity.
+// takenPart is a part of which a backup is being taken.
+type takenPart struct {
+	t      *taking
+	part   *Part
+	c      *connection
+	notes  *notes
+	remote *remoteCopy // nil until it is open
+}
+
+// openServer opens the copy of a server, to which c is a connection that it closes.
+func (t *taking) openServer(ctx context.Context, c *connection) (context.Context, error) {
+	ctx, p, err := t.add(ctx, &t.taken.Part, t.o.URI, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.open(ctx); err != nil {
+		return nil, err
+	}
+	if p.remote.head.Has("clusterId") {
+		return nil, fmt.Errorf("%s is part of a cluster, of which the backup of one part alone could not be restored: back up by a router", c.host)
+	}
+	return ctx, nil
+}
+
+// add adds a part, by a connection that it closes.
+func (t *taking) add(ctx context.Context, part *Part, uri *client.URI, c *connection) (context.Context, *takenPart, error) {
+	p := &takenPart{t: t, part: part, c: c}
+	part.Server, part.uri = c.host, uri
+	ctx, n, err := t.r.openNotes(ctx, c.host)
+	if err != nil {
+		return nil, nil, errors.Join(err, c.Close())
+	}
+	p.notes = n
+	t.parts = append(t.parts, p)
+	return ctx, p, nil
+}
+
+// open opens the copy.
+func (p *takenPart) open(ctx context.Context) (err error) {
+	if p.remote, err = p.c.openCopy(ctx, p.notes.owner, p.notes.again); err != nil {
+		return err
+	}
+	return p.part.describe(p.remote.head)
+}
+
+// close ends all that is open.
+func (t *taking) close(ctx context.Context) (err error) {
+	for _, p := range t.parts {
+		if p.remote != nil {
+			err = errors.Join(err, p.remote.close(context.WithoutCancel(ctx)))
+		}
+		err = errors.Join(err, p.c.Close(), p.notes.lock.Unlock())
+	}
+	if t.router != nil {
+		err = errors.Join(err, t.router.Close())
+	}
+	return err
+}
+
+// files stores the files of all parts, those that were stored before by their identity.
 func (t *taking) files(ctx context.Context) error {
-	known := t.notes.known
+	known := map[string]string{}
 	all, err := t.r.Backups(ctx)
 	if err != nil {
 		return err
 	}
 	for _, m := range all {
-		for _, f := range m.Files {
+		for _, f := range m.files() {
 			if f.Identity != "" {
 				known[f.Identity] = f.Object
 			}
@@ -144,29 +223,92 @@ func (t *taking) files(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i := range t.remote.files {
-		t.taken.Bytes += t.remote.files[i].size
+	for _, p := range t.parts {
+		for i := range p.remote.files {
+			t.taken.Bytes += p.remote.files[i].size
+		}
 	}
-	for i := range t.remote.files {
-		f := &t.remote.files[i]
-		file := File{Name: f.name, Size: f.size, Identity: f.identity, Object: known[f.identity]}
+	return t.each(ctx, func(ctx context.Context, p *takenPart) error { return p.files(ctx, known, stored) })
+}
+
+// each calls f for all parts at once. The first error ends the others.
+func (t *taking) each(ctx context.Context, f func(ctx context.Context, p *takenPart) error) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	var work sync.WaitGroup
+	for _, p := range t.parts {
+		work.Go(func() {
+			if err := f(ctx, p); err != nil {
+				if p.part.Shard != "" {
+					err = fmt.Errorf("%s: %w", p.part.Shard, err)
+				}
+				end(err)
+			}
+		})
+	}
+	work.Wait()
+	return context.Cause(ctx)
+}
+
+// turn waits until the files of the part may be read. The copy stays open meanwhile.
+func (p *takenPart) turn(ctx context.Context) error {
+	keep := time.NewTicker(keepEvery)
+	defer keep.Stop()
+	for {
+		select {
+		case p.t.places <- struct{}{}:
+			return nil
+		case <-keep.C:
+			if _, err := p.remote.more(ctx); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// files stores the files of a part.
+func (p *takenPart) files(ctx context.Context, known map[string]string, stored map[string]int64) error {
+	if err := p.turn(ctx); err != nil {
+		return err
+	}
+	defer func() { <-p.t.places }()
+	for i := range p.remote.files {
+		f := &p.remote.files[i]
+		object, ok := known[f.identity]
+		if !ok {
+			object = p.notes.known[f.identity]
+		}
+		file := File{Name: f.name, Size: f.size, Identity: f.identity, Object: object}
 		if _, ok := stored[file.Object]; f.identity == "" || !ok {
-			if file.Object, err = t.file(ctx, f); err != nil {
+			var err error
+			if file.Object, err = p.file(ctx, f); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := t.notes.stored(ctx, f.identity, file.Object); err != nil {
+			if err := p.notes.stored(ctx, f.identity, file.Object); err != nil {
 				return err
 			}
 		} else {
-			t.done += f.size
+			p.t.read(f.size, 0)
 		}
-		t.taken.Files = append(t.taken.Files, file)
+		p.part.Files = append(p.part.Files, file)
 	}
 	return nil
 }
 
+// read notes that n bytes are stored, of which some were read.
+func (t *taking) read(n, read int64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.done += n
+	if t.taken.Read += read; read > 0 {
+		t.o.Progress("bytes", t.done, t.taken.Bytes)
+	}
+}
+
 // file reads a file of the server, and stores it.
-func (t *taking) file(ctx context.Context, f *remoteFile) (object string, err error) {
+func (p *takenPart) file(ctx context.Context, f *remoteFile) (object string, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	type piece struct {
@@ -177,7 +319,7 @@ func (t *taking) file(ctx context.Context, f *remoteFile) (object string, err er
 	go func() {
 		defer close(pieces)
 		for at := int64(0); at < f.size; {
-			data, err := t.remote.read(ctx, f, at)
+			data, err := p.remote.read(ctx, f, at)
 			select {
 			case pieces <- piece{data, err}:
 			case <-ctx.Done():
@@ -194,6 +336,7 @@ func (t *taking) file(ctx context.Context, f *remoteFile) (object string, err er
 		for range pieces {
 		}
 	}()
+	t := p.t
 	object, grown, err := t.r.put(ctx, func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
 		for p := range pieces {
 			if p.err != nil {
@@ -202,15 +345,15 @@ func (t *taking) file(ctx context.Context, f *remoteFile) (object string, err er
 			if _, err := w.Write(p.data); err != nil {
 				return err
 			}
-			t.done += int64(len(p.data))
-			t.taken.Read += int64(len(p.data))
-			t.o.Progress("bytes", t.done, t.taken.Bytes)
+			t.read(int64(len(p.data)), int64(len(p.data)))
 			if err := t.wait(ctx, len(p.data)); err != nil {
 				return err
 			}
 		}
 		return context.Cause(ctx)
 	})
+	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.taken.Grown += grown
 	return object, err
 }
@@ -220,9 +363,12 @@ func (t *taking) wait(ctx context.Context, n int) error {
 	if t.o.Rate == 0 {
 		return nil
 	}
+	t.mu.Lock()
 	if now := time.Now(); t.pace.Before(now) {
 		t.pace = now
 	}
 	t.pace = t.pace.Add(time.Duration(float64(n) / float64(t.o.Rate) * float64(time.Second)))
-	return client.Sleep(ctx, time.Until(t.pace))
+	until := t.pace
+	t.mu.Unlock()
+	return client.Sleep(ctx, time.Until(until))
 }

@@ -82,7 +82,7 @@ func (r *Repository) verifyBackups(ctx context.Context, v *Verified, all []*Mani
 	seen := map[string]bool{}
 	for _, m := range all {
 		lacks := 0
-		for _, f := range m.Files {
+		for _, f := range m.files() {
 			if _, ok := stored[f.Object]; !ok {
 				lacks++
 			}
@@ -92,7 +92,7 @@ func (r *Repository) verifyBackups(ctx context.Context, v *Verified, all []*Mani
 			}
 		}
 		if lacks > 0 {
-			v.Problems = append(v.Problems, fmt.Sprintf("backup %s cannot be restored: %d of its %d files are damaged or missing", m.Name(), lacks, len(m.Files)))
+			v.Problems = append(v.Problems, fmt.Sprintf("backup %s cannot be restored: %d of its %d files are damaged or missing", m.Name(), lacks, len(m.files())))
 		}
 	}
 	return nil
@@ -102,8 +102,10 @@ func (r *Repository) verifyBackups(ctx context.Context, v *Verified, all []*Mani
 func (r *Repository) verifyLog(ctx context.Context, v *Verified, all []*Manifest) error {
 	var sets []string
 	for _, m := range all {
-		if m.SetID != "" && !slices.Contains(sets, m.SetID) {
-			sets = append(sets, m.SetID)
+		for _, p := range m.parts() {
+			if p.SetID != "" && !slices.Contains(sets, p.SetID) {
+				sets = append(sets, p.SetID)
+			}
 		}
 	}
 	for _, set := range sets {
@@ -114,11 +116,16 @@ func (r *Repository) verifyLog(ctx context.Context, v *Verified, all []*Manifest
 		if len(log) == 0 {
 			continue
 		}
-		var from, to *Manifest // a run of backups with one chain
+		var of []*Part
 		for _, m := range all {
-			if m.SetID != set {
-				continue
+			for _, p := range m.parts() {
+				if p.SetID == set {
+					of = append(of, p)
+				}
 			}
+		}
+		var from, to *Part // a run of backups with one chain
+		for _, m := range of {
 			if to == nil || chain(log, to).last < m.Index {
 				if from != nil {
 					v.Notes = append(v.Notes, tellChain(log, from, to))
@@ -133,6 +140,6 @@ func (r *Repository) verifyLog(ctx context.Context, v *Verified, all []*Manifest
 	return nil
 }
 
-func tellChain(log []logObject, from, to *Manifest) string {
+func tellChain(log []logObject, from, to *Part) string {
 	return fmt.Sprintf("the set %s can be restored to any time between %s and %s", from.Set, from.Time.Said(), chain(log, to).time.Said())
 }

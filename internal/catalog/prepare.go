@@ -144,6 +144,19 @@ func (p *preparedTransactions) waitsFor(upTo uint64, coll *Collection) *knownRec
 	return nil
 }
 
+// OldestPrepared is the earliest prepare time of the records that the store has, 0 for none.
+func (c *Catalog) OldestPrepared() (at uint64) {
+	p := &c.prepared
+	p.Lock()
+	defer p.Unlock()
+	for _, k := range p.known {
+		if at == 0 || k.time < at {
+			at = k.time
+		}
+	}
+	return at
+}
+
 // AwaitPrepared waits until all transactions are decided that were prepared at or before a
 // time, as far as this member has applied, and write to a collection; nil stands for any.
 // Errors: the cause of ctx's end.
@@ -166,6 +179,42 @@ func (c *Catalog) PreparedIn(r storage.Reader) (all []PreparedKey, err error) {
 	})
 	return all, err
 }
+
+// DecodeDecision reads of an encoded effect only which prepared transaction it decides, and the
+// commit time, 0 where it is aborted; ok is false if it decides none. The bytes are not checked
+// against their checksum. Errors: storage.ErrCorruption.
+func DecodeDecision(b []byte) (key PreparedKey, commit uint64, ok bool, err error) {
+	if len(b) < effectHeader || !readableEffect(b[0]) {
+		return key, 0, false, errDamagedDecision
+	}
+	if b[0] < preparedEffectVersion {
+		return key, 0, false, nil
+	}
+	_, rest, err := storage.SkipUnit(b[effectHeader:])
+	if err != nil {
+		return key, 0, false, err
+	}
+	r := storage.EncodingReader{Rest: rest}
+	for n := r.Uvarint(); n > 0 && !r.Bad; n-- {
+		kind := r.Bytes(1)
+		r.Uvarint()
+		what := storage.EncodingReader{Rest: r.Sized()}
+		if r.Bad || noteKind(kind[0]) != noteDecided {
+			continue
+		}
+		var d decidedNote
+		if d.read(&what); what.Bad {
+			return key, 0, false, errDamagedDecision
+		}
+		return PreparedKey{d.session, d.txn}, d.commit, true, nil
+	}
+	if r.Bad {
+		return key, 0, false, errDamagedDecision
+	}
+	return key, 0, false, nil
+}
+
+var errDamagedDecision = fmt.Errorf("%w: the decision in an effect is damaged", storage.ErrCorruption)
 
 // AwaitDecision waits until a transaction is decided that is prepared in an earlier state, and
 // returns the decision; known is false where that is not remembered any more. Errors: the cause

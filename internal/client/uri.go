@@ -113,6 +113,13 @@ func (u *URI) take(options url.Values, login *Login) error {
 	return err
 }
 
+// Of returns the connection string for another set, with the same options.
+func (u *URI) Of(set SetString, read Mode) *URI {
+	other := *u
+	other.Hosts, other.Set, other.Read, other.Direct = set.Hosts, set.Name, read, false
+	return &other
+}
+
 // Connect connects to a member of the set that the read preference allows, or to the server
 // that is no member. Errors: those of the last server that was tried.
 func (u *URI) Connect(ctx context.Context) (*Conn, string, error) {

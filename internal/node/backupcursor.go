@@ -18,6 +18,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -134,8 +135,6 @@ func (n *Node) runBackupCursor(ctx context.Context, op *command.Op, list []bson.
 		return mongoerr.New(mongoerr.FailedToParse, "The $backupCursor stage specification must be an object, found %s", arg.Type)
 	case n.InMemory:
 		return mongoerr.New(mongoerr.IllegalOperation, "The server's data are in memory, and cannot be backed up")
-	case n.ConfigServer || n.shard && n.ShardName() != "":
-		return mongoerr.New(mongoerr.IllegalOperation, "The server is part of a cluster, and clusters cannot be backed up yet: the backup of one part alone could not be restored")
 	}
 	a, err := command.ParseDoc(backupCursorFields, arg.Doc())
 	if err != nil {
@@ -146,10 +145,39 @@ func (n *Node) runBackupCursor(ctx context.Context, op *command.Op, list []bson.
 		return err
 	}
 	cursor, _ := op.Args.Struct("cursor")
+	id, part, err := n.partOfCluster()
+	if err != nil {
+		n.backups.end(c)
+		return err
+	}
 	return command.WriteCursorReply(ctx, op, command.CursorSpec{
 		NS: "admin.$cmd.aggregate", BatchSize: cursor.Int64Or("batchSize", command.DefaultBatch), Tailable: true,
-		Cursor: &backupCursor{Cursor: command.Documents(c.documents()), n: n, copied: c},
+		Cursor: &backupCursor{Cursor: command.Documents(c.documents(id, part)), n: n, copied: c},
 	})
+}
+
+// configPart is how the config servers are called among the parts of a cluster: as a shard that
+// they may be, too.
+const configPart = "config"
+
+var configVersion = schema.Namespace{DB: "config", Coll: "version"}
+
+// partOfCluster returns the id of the cluster that the server is part of, missing for none, and
+// which part it is: a shard's name, or configPart.
+func (n *Node) partOfCluster() (id bson.Value, part string, err error) {
+	c := n.Catalog.Lookup(configVersion)
+	if !n.ConfigServer || c == nil {
+		doc, err := n.Stored(identityNamespace, ShardIdentity)
+		if err != nil || doc == nil {
+			return bson.Value{}, "", err
+		}
+		return doc.Lookup("clusterId"), n.ShardName(), nil
+	}
+	_, doc, closer, err := c.FindID(nil, n.Catalog.Engine(), bson.Int32(1))
+	if err != nil || doc == nil {
+		return bson.Value{}, "", err
+	}
+	return doc.Lookup("clusterId").Clone(), configPart, closer.Close()
 }
 
 // backupCursor is the cursor over the files of a copy, which ends with it.
@@ -238,8 +266,9 @@ func (c *backupCopy) list() error {
 	return nil
 }
 
-// documents are what the cursor returns.
-func (c *backupCopy) documents() []bson.Doc {
+// documents are what the cursor returns. cluster is the id of the cluster of which the server is
+// a part; missing for none.
+func (c *backupCopy) documents(cluster bson.Value, part string) []bson.Doc {
 	b := new(bson.Builder)
 	b.OpenDoc("metadata").Binary("backupId", 4, c.id[:]).String("dbpath", c.dir).Bool("disableIncrementalBackup", true).Int("files", int64(len(c.files)))
 	at := c.copied.At
@@ -248,6 +277,9 @@ func (c *backupCopy) documents() []bson.Doc {
 			b.OpenDoc(name).Timestamp("ts", uint64(at.Time)).Int64("t", int64(at.Term)).Close()
 		}
 		b.String("set", c.copied.Set).ObjectID("replicaSetId", c.copied.SetID).Int64("index", int64(at.Index))
+	}
+	if !cluster.IsMissing() {
+		b.Value("clusterId", cluster).String("shard", part)
 	}
 	docs := []bson.Doc{b.Timestamp("checkpointTimestamp", uint64(at.Time)).Close().Finish()}
 	for _, f := range c.files {

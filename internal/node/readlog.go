@@ -17,9 +17,10 @@ var readLogFields = command.NewFields("_readLog", command.Any("_readLog"), comma
 	command.ExactInt64("offset").Min(0)).Lenient()
 
 // readLog answers {_readLog: 1, after, term} with applied entries of the log behind the one
-// with that index and term: {first, last, term, time, data, rest}, see repl.LogPart; last is
-// after's, without data, if there are none. rest is how many bytes of a single large entry
-// follow, which are read with offset.
+// with that index and term: {first, last, term, time, data, rest, prepared}, see repl.LogPart;
+// last is after's, without data, if there are none. rest is how many bytes of a single large entry
+// follow, which are read with offset. prepared is the earliest time at which a transaction over
+// shards was prepared that this member has not heard the decision of, when it looked for entries.
 func (n *Node) readLog() *command.Command {
 	return &command.Command{Name: "_readLog", Run: n.runReadLog, Help: "read entries of the replicated log for a backup"}
 }
@@ -34,6 +35,7 @@ func (n *Node) runReadLog(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	after, offset := a.Int64("after"), a.Int64("offset")
+	prepared := n.Catalog.OldestPrepared() // before: what is decided meanwhile is among the entries
 	p, err := n.Dispatcher.Member.ReadLog(uint64(after), uint64(a.Int64("term")), maxLogRead)
 	switch {
 	case errors.Is(err, repl.ErrHistoryLost):
@@ -51,6 +53,7 @@ func (n *Node) runReadLog(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	op.Reply.ObjectID("replicaSetId", st.Config.ID).Int64("first", int64(p.First)).Int64("last", max(int64(p.Last), after)).Int64("term", int64(p.Term)).
-		Timestamp("time", uint64(p.Time)).Binary("data", 0, data).Int64("rest", int64(len(p.Bytes))-offset-int64(len(data)))
+		Timestamp("time", uint64(p.Time)).Binary("data", 0, data).Int64("rest", int64(len(p.Bytes))-offset-int64(len(data))).
+		Timestamp("prepared", prepared)
 	return nil
 }

@@ -173,19 +173,29 @@ func (s *Store) applyPart(at Position, payload []byte) error {
 
 // applyChain applies the effect of a chain, and removes its parts.
 func (s *Store) applyChain(last Change) error {
-	at, own := last.At, last.Own
-	c, err := decodeChain(last.Chain)
-	if err != nil {
+	var whole []byte
+	if last.Own == nil { // else that has the effect
+		var err error
+		if whole, err = s.assemble(last.At, last.Chain); err != nil {
+			return err
+		}
+	}
+	if err := s.effects.Apply([]Change{{At: last.At, Payload: whole, Own: last.Own}}); err != nil {
 		return err
 	}
-	var whole []byte
+	return s.dropLost(math.MaxUint64)
+}
+
+// assemble returns the encoding of a chain's effect. at and payload are those of its last entry.
+func (s *Store) assemble(at Position, payload []byte) (whole []byte, err error) {
+	c, err := decodeChain(payload)
+	if err != nil {
+		return nil, err
+	}
 	for _, index := range c.parts {
-		if own != nil {
-			break // it has the effect
-		}
 		v, closer, err := s.engine.Get(storage.IdentRaft, partKey(s.opts.Group, index))
 		if err != nil {
-			return fmt.Errorf("part %d of the chain that ends with %d: %w", index, at.Index, err)
+			return nil, fmt.Errorf("part %d of the chain that ends with %d: %w", index, at.Index, err)
 		}
 		if len(v) >= 8 {
 			if whole == nil { // all but the last are as long as the first
@@ -194,13 +204,10 @@ func (s *Store) applyChain(last Change) error {
 			whole = append(whole, v[8:]...)
 		}
 		if err := closer.Close(); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	if err := s.effects.Apply([]Change{{At: at, Payload: whole, Own: own}}); err != nil {
-		return err
-	}
-	return s.dropLost(math.MaxUint64)
+	return whole, nil
 }
 
 // dropLost removes the parts that there are, if they are of an earlier term: their chain has

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 	"go.etcd.io/raft/v3/raftpb"
@@ -20,7 +21,14 @@ type Restoration struct {
 	open    func(dir string) (*storage.Engine, error)
 	log     *slog.Logger
 	store   *Store
+	catalog *catalog.Catalog
 	applied Position
+	// looked is the index of the last entry that Apply or Decide has looked at.
+	looked uint64
+	// prepared are the transactions that are prepared and not decided, once Decide is under
+	// way, and never those that were committed later than that.
+	prepared map[catalog.PreparedKey]bool
+	never    []catalog.PreparedKey
 }
 
 // OpenRestoration opens a copy. open opens the store in a directory.
@@ -28,12 +36,14 @@ func OpenRestoration(fs storage.FS, dir string, open func(dir string) (*storage.
 	r := &Restoration{dir: dir, open: open, log: log}
 	r.store = &Store{opts: StoreOptions{FS: fs, Dir: dir, Open: open, Effects: func(e *storage.Engine) (Effects, error) {
 		c, err := catalog.Open(e, catalog.Options{Committer: restoring{}, Operations: true, Log: log})
+		r.catalog = c
 		return restoredEffects{c}, err
 	}}}
 	if err := r.store.open(dir); err != nil {
 		return nil, err
 	}
 	r.applied.Index = r.store.engine.Applied()
+	r.looked = r.applied.Index
 	return r, nil
 }
 
@@ -79,7 +89,7 @@ func (r *Restoration) Apply(part []byte, until Timestamp) (more bool, err error)
 			}
 		}
 		run, bytes = append(run, *c), bytes+len(stored)
-		r.applied = c.At
+		r.applied, r.looked = c.At, c.At.Index
 		if alone {
 			if err := flush(); err != nil {
 				return false, err
@@ -122,17 +132,95 @@ func (r *Restoration) change(e *raftpb.Entry, until Timestamp) (c *Change, alone
 }
 
 // ErrPrepared says that transactions over shards are prepared in the data and not decided.
-var ErrPrepared = errors.New("transactions over shards were prepared at that time and not decided: only the shard that coordinated them knows whether they were committed")
+var ErrPrepared = errors.New("transactions over shards were prepared at that time, and it is not known whether they were committed")
 
-// Finish makes the data those of a standalone, and closes them. Errors: ErrPrepared, those of
-// the disk.
-func (r *Restoration) Finish(ctx context.Context) (err error) {
-	e := r.store.engine
-	prepared, err := hasPrepared(e)
-	if err == nil && prepared {
-		err = ErrPrepared
+// Undecided reports whether transactions are prepared in the data and not decided, from when the
+// first one is, and behind which entry Decide is to go on.
+func (r *Restoration) Undecided() (behind uint64, since Timestamp, err error) {
+	if r.prepared == nil {
+		r.prepared = map[catalog.PreparedKey]bool{}
+		all, err := r.catalog.PreparedIn(r.store.engine)
+		if err != nil {
+			return 0, 0, err
+		}
+		for _, key := range all {
+			r.prepared[key] = true
+		}
 	}
-	if err = errors.Join(err, r.store.effects.Close()); err != nil {
+	if len(r.prepared) == 0 {
+		return r.looked, 0, nil
+	}
+	return r.looked, Timestamp(r.catalog.OldestPrepared()), nil
+}
+
+// Decide decides what is prepared in the data by entries that follow those that were looked at:
+// of these it applies only the commits of such transactions at or before a time, which is where
+// Apply has ended. What they have written was locked until then, so nothing between the two has
+// changed it. more says that some are not decided yet. REQUIRES: Undecided was called.
+// Errors: as of Apply.
+func (r *Restoration) Decide(part []byte, at Timestamp) (more bool, err error) {
+	invariant.Check(r.prepared != nil, "repl: it is known what is prepared before it is decided")
+	for len(part) > 0 && len(r.prepared) > 0 {
+		index, stored, rest, err := cutEntry(part)
+		if err != nil {
+			return false, err
+		}
+		part = rest
+		if index <= r.looked {
+			continue
+		}
+		if index != r.looked+1 {
+			return false, fmt.Errorf("%w: entry %d of the log follows entry %d", storage.ErrCorruption, index, r.looked)
+		}
+		c, _, err := r.change(storedEntry(index, stored), 1<<64-1)
+		if err != nil {
+			return false, err
+		}
+		r.looked = index
+		if err := r.decideBy(c, at); err != nil {
+			return false, err
+		}
+	}
+	return len(r.prepared) > 0, nil
+}
+
+// decideBy is Decide for one entry.
+func (r *Restoration) decideBy(c *Change, at Timestamp) (err error) {
+	payload := c.Payload
+	switch {
+	case c.Part != nil:
+		return r.store.applyPart(c.At, c.Part)
+	case c.Chain != nil:
+		if payload, err = r.store.assemble(c.At, c.Chain); err != nil {
+			return err
+		}
+	}
+	if payload == nil {
+		return nil
+	}
+	key, commit, ok, err := catalog.DecodeDecision(payload)
+	if err != nil || !ok || !r.prepared[key] {
+		return err
+	}
+	delete(r.prepared, key)
+	if commit > uint64(at) {
+		r.never = append(r.never, key)
+		return nil
+	}
+	return r.store.effects.Apply([]Change{{At: c.At, Payload: payload}})
+}
+
+// Finish makes the data those of a standalone, has adopt change them, unless it is nil, and
+// closes them. Errors: ErrPrepared, those of adopt and of the disk.
+func (r *Restoration) Finish(ctx context.Context, adopt func(context.Context, *catalog.Catalog) error) (err error) {
+	e := r.store.engine
+	if _, since, err := r.Undecided(); err != nil || since != 0 {
+		if err == nil {
+			err = ErrPrepared
+		}
+		return errors.Join(err, r.Close())
+	}
+	if err = r.store.effects.Close(); err != nil {
 		return errors.Join(err, e.Close())
 	}
 	if err := errors.Join(e.LeaveGroup(), e.Close()); err != nil {
@@ -147,6 +235,11 @@ func (r *Restoration) Finish(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, c.Close(), e.Sync(ctx)) }()
+	for _, key := range r.never {
+		if err := c.NoteAborted(ctx, new(catalog.Newest), key.Session, key.Txn, nil); err != nil {
+			return err
+		}
+	}
 	for _, coll := range c.Collections("local") {
 		if name := coll.Namespace.Coll; name == "system.replset" || strings.HasPrefix(name, "replset.") {
 			if _, err := c.Drop(ctx, schema.Namespace{DB: "local", Coll: name}); err != nil {
@@ -154,22 +247,14 @@ func (r *Restoration) Finish(ctx context.Context) (err error) {
 			}
 		}
 	}
-	return nil
+	if adopt == nil {
+		return nil
+	}
+	return adopt(ctx, c)
 }
 
 // Close closes the data as they are.
 func (r *Restoration) Close() error { return r.store.Close() }
-
-func hasPrepared(e *storage.Engine) (bool, error) {
-	snap := e.NewSnapshot()
-	defer snap.Close()
-	it, err := snap.NewIter(storage.IdentPrepared, nil, nil)
-	if err != nil {
-		return false, err
-	}
-	there := it.First()
-	return there, errors.Join(it.Err(), it.Close())
-}
 
 // restoring is the Committer of data that are being restored: only Apply writes.
 type restoring struct{}

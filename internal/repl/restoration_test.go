@@ -93,7 +93,7 @@ func TestRestoration(t *testing.T) {
 		if r.Applied().Time > until.at.Time {
 			t.Errorf("an entry of %s was applied, up to %s", r.Applied().Time, until.at.Time)
 		}
-		if err := r.Finish(t.Context()); err != nil {
+		if err := r.Finish(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
 		e, err := open(m.dir)

@@ -124,6 +124,12 @@ func StartIn(tb testing.TB, dir string, args ...string) *Server {
 	return startServer(tb, &Server{Dir: dir, Port: FreePort(tb), Args: args, tb: tb})
 }
 
+// StartOn is StartIn at a port that was chosen before.
+func StartOn(tb testing.TB, port int, dir string, args ...string) *Server {
+	tb.Helper()
+	return startServer(tb, &Server{Dir: dir, Port: port, Args: args, tb: tb})
+}
+
 // StartBinary is Start of another binary than is to be tested.
 func StartBinary(tb testing.TB, binary string, args ...string) *Server {
 	tb.Helper()
