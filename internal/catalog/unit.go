@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/invariant"
@@ -366,9 +367,10 @@ func (u *Unit) end() {
 }
 
 // Run runs f in a new unit and commits it. Where f met a lock that it could not wait
-// for, it runs f again in another one. f must not end the unit.
+// for, it runs f again in another one, behind a pause: who has the lock may wait for other members
+// of the set. f must not end the unit.
 func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) error) error {
-	for {
+	for pause := 20 * time.Microsecond; ; pause = min(2*pause, maxBusyPause) {
 		u := c.Begin()
 		err := f(u)
 		if err == nil {
@@ -384,5 +386,9 @@ func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) e
 		if err := storage.WaitBusy(ctx, err); err != nil {
 			return err
 		}
+		time.Sleep(pause)
 	}
 }
+
+// maxBusyPause bounds the pause before a unit is tried again that has met another's lock.
+const maxBusyPause = 2 * time.Millisecond

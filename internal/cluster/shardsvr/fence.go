@@ -243,10 +243,10 @@ func (s *Shard) raiseLow(ctx context.Context, fence bson.Doc, f step.Fence) erro
 	}
 	return s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		low := inCluster(new(bson.Builder).String("_id", lowest).Int64("number", f.Low), f)
-		if err := s.put(ctx, u, operations, fence); err != nil {
+		if err := s.put(ctx, u, operations, low); err != nil { // the first lock is waited for
 			return err
 		}
-		if err := s.put(ctx, u, operations, low); err != nil {
+		if err := s.put(ctx, u, operations, fence); err != nil {
 			return err
 		}
 		c := s.cat.Lookup(operations)
