@@ -16,10 +16,19 @@ func (g *Group) applyCommitted(entries []*raftpb.Entry) error {
 		return nil
 	}
 	if g.backlog > 0 || g.beside != nil || g.delay() > 0 {
-		g.backlog = entries[len(entries)-1].GetIndex()
+		g.postpone(entries)
 		return nil
 	}
 	return g.applyAll(entries)
+}
+
+// postpone leaves entries to the backlog.
+func (g *Group) postpone(entries []*raftpb.Entry) {
+	for _, e := range entries {
+		if g.backlog = max(g.backlog, e.GetIndex()); e.GetType() != raftpb.EntryNormal {
+			g.voters = max(g.voters, e.GetIndex())
+		}
+	}
 }
 
 // delay returns by how many seconds this member stays behind.
@@ -30,7 +39,8 @@ func (g *Group) delay() uint32 {
 	return 0
 }
 
-// applyBacklog applies what has waited long enough.
+// applyBacklog applies what has waited long enough. Who is to lead as the last resort does not
+// wait with what says who votes.
 func (g *Group) applyBacklog() error {
 	for g.backlog > 0 && g.beside == nil {
 		entries, err := g.Log.Entries(g.applied.Index+1, g.backlog+1, maxApplyBytes)
@@ -40,6 +50,9 @@ func (g *Group) applyBacklog() error {
 		delay := g.delay()
 		n := slices.IndexFunc(entries, func(e *raftpb.Entry) bool {
 			t, ok := entryTime(e)
+			if g.resorting() && e.GetIndex() <= g.voters {
+				return false
+			}
 			return ok && delay > 0 && int64(t.Seconds())+int64(delay) > g.Clock.wall().Unix()
 		})
 		if n < 0 {
@@ -92,9 +105,7 @@ func (g *Group) applyAll(entries []*raftpb.Entry) error {
 			return fmt.Errorf("apply entry %d: %w", entries[0].GetIndex(), err)
 		}
 		if entries = entries[n:]; g.beside != nil {
-			if len(entries) > 0 {
-				g.backlog = max(g.backlog, entries[len(entries)-1].GetIndex())
-			}
+			g.postpone(entries)
 			return nil
 		}
 	}

@@ -86,6 +86,9 @@ type Group struct {
 	// durable is the index up to which the machine's content is on this member's disk.
 	durable uint64
 	backlog uint64 // committed, but to be applied later: Member.Delay, or beside
+	// voters is the index of the last change of raft's members that was in the backlog: until it
+	// is applied, this member may not know who votes. raft does not know that it waits.
+	voters uint64
 	// beside is the entry that is being applied beside the group, which applies nothing else
 	// until that is done (invariant one-applier); nil for none.
 	beside *beside
@@ -231,7 +234,7 @@ func (g *Group) load() error {
 		return err
 	}
 	// What the machine had when it was opened or replaced is on disk.
-	g.durable, g.backlog = index, 0
+	g.durable, g.backlog, g.voters = index, 0, 0
 	last, err := position(g.Log, g.Log.Last())
 	g.Clock.raise(max(g.applied.Time, last.Time))
 	return err
@@ -294,7 +297,7 @@ func (g *Group) mayServe() bool { return g.isElectable() && g.ticks >= g.frozen 
 
 // mayCampaign reports whether the member may stand for election now. Who has entries to apply
 // may not know who votes by them.
-func (g *Group) mayCampaign() bool { return g.mayServe() && g.beside == nil }
+func (g *Group) mayCampaign() bool { return g.mayServe() && g.beside == nil && g.backlog == 0 }
 
 // Step handles a frame from another member: its report, and a message where m is not
 // nil. A frame that no member sends changes nothing.

@@ -466,6 +466,67 @@ func TestDelayedMember(t *testing.T) {
 	}
 }
 
+// A voter with a delay knows only late who votes. Where it has the longest log of those that it
+// can reach, it does not lead by the votes of those who were a majority before others joined.
+func TestDelayedMemberKnowsWhoVotes(t *testing.T) {
+	w := calmSet(t, 3)
+	p := w.primary()
+	late, behind := w.others(p)[0], w.others(p)[1]
+	w.reconfig(p, func(c *Config) {
+		c.Members[late.n].Priority, c.Members[late.n].Hidden, c.Members[late.n].Delay = 0, true, time.Hour
+	})
+	w.run(w.now + sec)
+	more := []*host{w.addHost(), w.addHost()}
+	for _, h := range more {
+		h.start()
+		w.addMember(h, 5)
+		w.run(w.now + 10*sec)
+	}
+	if w.primary() != p || len(p.g.state.conf.GetVoters()) != 5 || len(late.g.state.conf.GetVoters()) != 3 {
+		t.Fatalf("voters: %v; for the delayed member: %v", p.g.state.conf, late.g.state.conf)
+	}
+	w.isolate(behind, true)
+	w.write(p, 1, "not on all")
+	w.run(w.now + sec)
+	for _, h := range w.hosts {
+		for i := range w.hosts {
+			h.cutTo[i] = (h == late || h == behind) != (w.hosts[i] == late || w.hosts[i] == behind)
+		}
+	}
+	o := w.write(p, 2, "of the majority")
+	w.run(w.now + 10*sec)
+	o.want(t, "a write of three of five", nil)
+	if late.g.role == Leader || behind.g.role == Leader || w.primary() != p {
+		t.Error("two of five have elected a leader")
+	}
+	for _, h := range w.hosts {
+		h.cutTo = [simHosts]bool{}
+	}
+	w.run(w.now + 10*sec)
+	for _, h := range w.others(late) {
+		if string(h.disk.live.data[2]) != "of the majority" {
+			t.Errorf("host %d has %q", h.n, h.disk.live.data[2])
+		}
+	}
+	// Where the others are gone that have as much, it leads without delay, by those who vote now.
+	w.isolate(behind, true)
+	w.isolate(more[1], true)
+	o = w.write(p, 4, "on three")
+	w.run(w.now + sec)
+	o.want(t, "a write on three", nil)
+	for _, h := range []*host{p, more[0]} {
+		h.retired = true
+		h.crash()
+	}
+	for _, h := range w.hosts {
+		h.cutTo = [simHosts]bool{}
+	}
+	w.run(w.now + 20*sec)
+	if next := w.primary(); next == nil || string(next.disk.live.data[4]) != "on three" {
+		t.Error("three of five have no primary with the write")
+	}
+}
+
 // A concern counts members that have applied the entry, by number and by tags; an
 // idle primary writes a noop now and then, and where somebody waits for a time.
 func TestConcernsAndTimes(t *testing.T) {

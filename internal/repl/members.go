@@ -221,9 +221,10 @@ func (g *Group) refuses(m *raftpb.Message) {
 
 // lastResort makes a voter lead that may not be primary, or is frozen: its log is
 // longer than that of a candidate, which would never get its vote. It does not serve
-// as primary, and hands over (tend).
+// as primary, and hands over (tend). One that has yet to apply who votes waits for that:
+// else a majority of those that it knows may be none of the set.
 func (g *Group) lastResort() {
-	if g.resorts == 0 || g.ticks < g.resorts || g.beside != nil {
+	if g.resorts == 0 || g.ticks < g.resorts || g.beside != nil || g.resorting() && g.voters > g.applied.Index {
 		return
 	}
 	g.resorts = 0
@@ -233,6 +234,11 @@ func (g *Group) lastResort() {
 	if err := g.rn.Campaign(); err != nil {
 		g.Logger.Debug("replication: cannot start an election", "error", err)
 	}
+}
+
+// resorting reports whether it is time for this member to lead as the last resort.
+func (g *Group) resorting() bool {
+	return g.resorts != 0 && g.ticks >= g.resorts && g.role == Follower && g.lead == raft.None
 }
 
 // serve makes the leader primary once it has applied an entry of its own term, if the
