@@ -79,6 +79,7 @@ func masterKey(t *testing.T, dir, name string) string {
 // from the other: no mark is in any file of them, of a backup, and of what is restored from that.
 // Keys that do not fit, and one that was rotated away, are refused.
 func TestEncryptedSet(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	first, second, third := masterKey(t, dir, "first"), masterKey(t, dir, "second"), masterKey(t, dir, "third")
 	a := testkit.Start(t, "--replSet", "rs0", "--initiate", "--enableEncryption", "--encryptionKeyFile", first)
@@ -169,6 +170,7 @@ func TestEncryptedSet(t *testing.T) {
 // TestBeginEncryption restores the backup of a plain server, whose marks are seen, to an encrypted
 // directory, in which they are not.
 func TestBeginEncryption(t *testing.T) {
+	t.Parallel() // it mostly waits
 	dir := t.TempDir()
 	key := masterKey(t, dir, "key")
 	plain := testkit.Start(t)
@@ -204,6 +206,7 @@ func TestBeginEncryption(t *testing.T) {
 
 // TestOperateEncryption runs each command of docs/operate/encryption.md, in their order.
 func TestOperateEncryption(t *testing.T) {
+	t.Parallel() // it mostly waits
 	page, err := os.ReadFile("../../docs/operate/encryption.md")
 	if err != nil {
 		t.Fatal(err)
