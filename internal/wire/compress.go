@@ -101,7 +101,8 @@ func decompress(dst Frame, c Compressor, data []byte, n int) (Frame, error) {
 	case Zlib:
 		return inflate(dst, data, n)
 	case Zstd:
-		out, err := zstdDecoder().DecodeAll(data, slices.Grow(dst, min(n, maxGrowth(data))))
+		// Its memory is what the header says and no more: that much was reserved.
+		out, err := zstdDecoder().DecodeAll(data, slices.Grow(dst, n)[:head:head+n])
 		if err != nil {
 			return nil, undecompressable(err)
 		}
@@ -137,7 +138,7 @@ func inflate(dst Frame, data []byte, n int) (Frame, error) {
 // may be used from many goroutines at once.
 var (
 	zstdDecoder = sync.OnceValue(func() *zstd.Decoder {
-		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxMessageSize), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(0))
+		d, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(MaxMessageSize), zstd.WithDecodeAllCapLimit(true), zstd.WithDecoderLowmem(true), zstd.WithDecoderConcurrency(0))
 		if err != nil {
 			panic(err) // the options are constants
 		}

@@ -230,6 +230,28 @@ func TestBombs(t *testing.T) {
 	}
 }
 
+// TestBombMemory holds that a message takes no more memory than its header says: that is what the
+// server reserves, and all that one who has not logged in may have.
+func TestBombMemory(t *testing.T) {
+	m := &Message{OpCode: OpMsg, Body: new(bson.Builder).Binary("b", 0, make([]byte, 40<<20)).Finish()}
+	for _, c := range []Compressor{Snappy, Zlib, Zstd} {
+		m.Compressor = c
+		f, err := m.Append(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		copy(f[20:24], []byte{100, 0, 0, 0})
+		_, _ = Parse(f) // a decoder is made once
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		_, err = Parse(f)
+		runtime.ReadMemStats(&after)
+		if n := after.TotalAlloc - before.TotalAlloc; err == nil || n > 1<<20 {
+			t.Errorf("compressor %d: %d bytes were allocated: %v", c, n, err)
+		}
+	}
+}
+
 // TestDepth holds that a document too deep is the sender's mistake.
 func TestDepth(t *testing.T) {
 	for levels, ok := range map[int]bool{bson.MaxMessageDepth: true, bson.MaxMessageDepth + 1: false} {
