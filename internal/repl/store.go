@@ -210,12 +210,15 @@ func (s *Store) Found(at Position, hard *raftpb.HardState, state []byte) error {
 // rename makes it this member's data (rule 15).
 func (s *Store) Install(base Position, hard *raftpb.HardState) error {
 	incoming := s.opts.FS.PathJoin(s.opts.Dir, incomingDir)
+	if err := s.effects.Close(); err != nil { // what operations write from here on would be lost
+		return err
+	}
 	if err := s.adopt(incoming, base, hard); err != nil {
 		return err
 	}
 	s.copying.Lock()
 	defer s.copying.Unlock()
-	if err := s.Close(); err != nil {
+	if err := s.engine.Close(); err != nil {
 		return err
 	}
 	place, err := storage.Switch(s.opts.FS, s.opts.Dir, incoming)

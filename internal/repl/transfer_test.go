@@ -1,6 +1,7 @@
 package repl
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"math/rand/v2"
@@ -119,6 +120,52 @@ func (x *transfer) has(name string, content []byte) {
 	}
 	if err := f.Close(); err != nil {
 		x.t.Fatal(err)
+	}
+}
+
+// lastWrites are Effects that an operation of this member's own uses until they are closed.
+type lastWrites struct{ writes }
+
+func (w lastWrites) Close() error {
+	u := w.e.Begin()
+	return errors.Join(u.Set(storage.FirstOwnIdent, []byte("own"), []byte("last")), u.Commit(context.Background(), storage.Journaled))
+}
+
+// What operations have written for this member alone until the moment at which a snapshot keeps
+// them out is there when it has replaced the data.
+func TestSnapshotKeepsLastWrites(t *testing.T) {
+	fs := storage.NewMemFS()
+	open := func(dir string) *Store {
+		s, err := OpenStore(StoreOptions{FS: fs, Dir: dir, Open: func(dir string) (*storage.Engine, error) {
+			return storage.Open(storage.Options{Dir: dir, FS: fs, CacheBytes: 1 << 20, MemtableBytes: 1 << 20})
+		}, Effects: func(e *storage.Engine) (Effects, error) { return lastWrites{writes{e}}, nil }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() {
+			if err := s.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+		return s
+	}
+	a, b := open("a"), open("b")
+	c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{{Host: "a:1", Raft: a.ID(), Priority: 1, Votes: 1}}}
+	if err := Found(a, c, NewClock(time.Now, DefaultMaxDrift)); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.copyTo(t.Context(), "b/"+incomingDir, 0); err != nil {
+		t.Fatal(err)
+	}
+	if err := b.Install(a.Base(), a.HardState()); err != nil {
+		t.Fatal(err)
+	}
+	v, closer, err := b.engine.Get(storage.FirstOwnIdent, []byte("own"))
+	if err != nil || string(v) != "last" || b.engine.Applied() != a.Base().Index {
+		t.Fatalf("its own is %q: %v; applied is %d", v, err, b.engine.Applied())
+	}
+	if err := closer.Close(); err != nil {
+		t.Error(err)
 	}
 }
 

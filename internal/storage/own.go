@@ -12,9 +12,11 @@ const ownBatchBytes = 4 << 20
 
 // TakeOwn replaces the keyspaces that belong to one member alone (FirstOwnIdent) in
 // this store by those of another store: so a store that came from another member
-// becomes this member's. It is durable on return. Nobody else may use this store during
-// the call; after an error it must not be used.
-func (e *Engine) TakeOwn(from *Engine) error {
+// becomes this member's. It takes one state of the other store, and is durable on return.
+// Nobody else may use this store during the call; after an error it must not be used.
+func (e *Engine) TakeOwn(from *Engine) (err error) {
+	state := from.db.NewSnapshot()
+	defer func() { err = errors.Join(err, state.Close()) }()
 	own := AppendIdent(nil, FirstOwnIdent)
 	ranges := [][2][]byte{{own, {0xff}}} // no ident begins with it
 	for _, id := range []Ident{IdentCounters, IdentCatalog, IdentMultikey, IdentWindows} {
@@ -23,7 +25,7 @@ func (e *Engine) TakeOwn(from *Engine) error {
 	next := keysNextIdent[OwnIdents]
 	ranges = append(ranges, [2][]byte{next, append(append([]byte(nil), next...), 0)})
 	for _, r := range ranges {
-		if err := e.takeRange(from, r[0], r[1]); err != nil {
+		if err := e.takeRange(state, r[0], r[1]); err != nil {
 			return mapError(err)
 		}
 	}
@@ -34,9 +36,9 @@ func (e *Engine) TakeOwn(from *Engine) error {
 	return e.Sync(context.Background())
 }
 
-// takeRange replaces the store's keys in [lower, upper) by those of another one.
-func (e *Engine) takeRange(from *Engine, lower, upper []byte) (err error) {
-	it, err := from.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+// takeRange replaces the store's keys in [lower, upper) by those of another one's state.
+func (e *Engine) takeRange(from *pebble.Snapshot, lower, upper []byte) (err error) {
+	it, err := from.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
 	if err != nil {
 		return err
 	}
