@@ -112,12 +112,13 @@ func onTarget(c Collections, op *command.Op, actions ...auth.Action) auth.Need {
 	return auth.On(collectionResource(op.DB, coll), actions...)
 }
 
-// target returns the name of the operation's collection, "" for none; ok is false for a
-// UUID that the database does not have.
+// target returns the name of the operation's collection; ok is false for a UUID that the
+// database does not have, and for a value that names no collection. A symbol is a name, as it
+// is to the commands.
 func target(c Collections, op *command.Op) (name string, ok bool) {
 	switch _, v := op.Body.First(); v.Type {
-	case bson.TypeString:
-		return v.Str(), true
+	case bson.TypeString, bson.TypeSymbol:
+		return v.Str(), v.Str() != ""
 	case bson.TypeBinary:
 		_, content := v.Binary()
 		if len(content) != 16 {
@@ -126,7 +127,7 @@ func target(c Collections, op *command.Op) (name string, ok bool) {
 		name = c.NameOf(op.DB, [16]byte(content))
 		return name, name != ""
 	}
-	return "", true
+	return "", false
 }
 
 // collectionResource returns a collection or, without a name, the whole database.
@@ -361,7 +362,7 @@ func killSessionsNeeds(_ Collections, op *command.Op) []auth.Need {
 
 // text is a string's content; "" for other values.
 func text(v bson.Value) string {
-	if v.Type != bson.TypeString {
+	if v.Type != bson.TypeString && v.Type != bson.TypeSymbol {
 		return ""
 	}
 	return v.Str()
