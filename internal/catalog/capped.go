@@ -20,7 +20,8 @@ func raise(a *atomic.Int64, n int64) {
 	}
 }
 
-// readSequence finds the first and the last number stored.
+// readSequence finds the first and the last number stored. A number that is known already is not
+// used again, if its document was deleted: a cursor may be behind it.
 func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	it, err := r.NewIter(id, nil, nil)
 	if err != nil {
@@ -28,7 +29,7 @@ func (l *live) readSequence(r storage.Reader, id storage.Ident) error {
 	}
 	defer it.Close()
 	if it.Last() {
-		l.lastSeq.Store(layout.Sequence(it.Key()))
+		raise(&l.lastSeq, layout.Sequence(it.Key()))
 	}
 	if it.First() {
 		l.firstSeq.Store(layout.Sequence(it.Key()))

@@ -1,6 +1,7 @@
 package catalog
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"strings"
@@ -110,6 +111,41 @@ func TestFormingLeft(t *testing.T) {
 	defer endProcess(t, c)
 	if err := c.StepUp(t.Context()); err != nil || len(c.all()) > 0 {
 		t.Errorf("%v is left: %v", c.all(), err)
+	}
+}
+
+// TestNumberIsNotUsedAgain: the number of a document of a capped collection that was deleted is
+// not another one's after a change of primary: a cursor may be behind it.
+func TestNumberIsNotUsedAgain(t *testing.T) {
+	c, ctx := open(t, storage.NewMemFS()), t.Context()
+	defer endProcess(t, c)
+	coll, err := c.Create(ctx, schema.Namespace{DB: "db", Coll: "c"}, parse(t, `{"capped": true, "size": 100000}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	insert := func(id int32) RecordKey {
+		if err := c.Run(ctx, storage.Buffered, func(u *Unit) error { return u.Insert(ctx, coll, number(id)) }); err != nil {
+			t.Fatal(err)
+		}
+		keys, _ := records(t, c.engine, coll)
+		return keys[len(keys)-1]
+	}
+	insert(1)
+	last := insert(2)
+	if err := c.Run(ctx, storage.Buffered, func(u *Unit) error {
+		old, err := u.LockRecord(ctx, coll, last)
+		if err != nil {
+			return err
+		}
+		return u.Delete(ctx, coll, last, old)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.StepUp(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if next := insert(3); bytes.Compare(next, last) <= 0 {
+		t.Errorf("%x is the place of a document that was inserted after %x", next, last)
 	}
 }
 

@@ -37,7 +37,7 @@ func recordBound(key []byte) []byte {
 func (transactions) KeyField() string { return "" }
 
 // Gone implements Virtual.
-func (transactions) Gone([]byte) bool { return false }
+func (transactions) Gone([]byte) (bool, error) { return false, nil }
 
 // Size is Virtual's: it steps from session to session, and makes one document, since all
 // have the same size.

@@ -20,8 +20,9 @@ type Virtual interface {
 	// highest first; "" for none.
 	KeyField() string
 	// Gone reports whether a document with that key or an earlier one existed and has
-	// been removed.
-	Gone(key []byte) bool
+	// been removed. A walk that was opened before the call has all that is behind the key if
+	// it is false. Errors: those of the disk.
+	Gone(key []byte) (bool, error)
 	// Size returns how many entries there are, their bytes, and how many bytes they may
 	// have.
 	Size() (entries, bytes, most int64)

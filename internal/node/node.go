@@ -58,8 +58,10 @@ type Node struct {
 	quorums    quorums
 	shard      bool                            // see BecomeShard
 	concerns   atomic.Pointer[defaultConcerns] // of clients that give none; on a member
-	block      userWriteBlock
-	backups    backups
+	// concernsChange has room for who changes them.
+	concernsChange chan struct{}
+	block          userWriteBlock
+	backups        backups
 }
 
 // Register adds the node's commands to r.
@@ -75,6 +77,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.Dispatcher.Profiler.Sink = n.writeProfile
 	n.Dispatcher.DefaultWrite = n.defaultWrite
 	n.startClusterParameters()
+	n.concernsChange = make(chan struct{}, 1)
 	n.startUserWrites()
 	n.registerDiagnostic(r)
 	n.registerData(r)

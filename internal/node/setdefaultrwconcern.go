@@ -16,7 +16,7 @@ var setDefaultRWConcernFields = command.NewFields("setDefaultRWConcern", command
 // (Manual: database command setDefaultRWConcern.)
 func (n *Node) setDefaultRWConcern() *command.Command {
 	return &command.Command{
-		Name: "setDefaultRWConcern", Fields: setDefaultRWConcernFields, Flags: command.TakesWriteConcern,
+		Name: "setDefaultRWConcern", Fields: setDefaultRWConcernFields, Flags: command.TakesWriteConcern | command.Writes,
 		Help: "set the current read/write concern defaults (cluster-wide)", Run: n.runSetDefaultRWConcern,
 	}
 }
@@ -32,6 +32,13 @@ func (n *Node) runSetDefaultRWConcern(ctx context.Context, op *command.Op) error
 	}
 	if err := op.WriteConcern.CheckMode(st.Config); err != nil { // nothing is changed then
 		return err
+	}
+	// One at a time: what is stored is made from what is stored.
+	select {
+	case n.concernsChange <- struct{}{}:
+		defer func() { <-n.concernsChange }()
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 	old, err := n.loadConcerns()
 	if err != nil {

@@ -157,8 +157,11 @@ func (m *Member) FeedFrom(t uint64) (index uint64, err error) {
 
 // base returns the position of the last entry that was truncated from the log in the
 // state that is walked. Its time is 0 as long as none was since the set was founded.
-func (w *oplogWalk) base() (Position, error) {
-	v, closer, err := w.snapshot.Get(storage.IdentRaft, groupKey(w.group, keyBase))
+func (w *oplogWalk) base() (Position, error) { return storedBase(w.snapshot, w.group) }
+
+// storedBase is base in a state of the store.
+func storedBase(r storage.Reader, group Number) (Position, error) {
+	v, closer, err := r.Get(storage.IdentRaft, groupKey(group, keyBase))
 	if errors.Is(err, storage.ErrNotFound) {
 		return Position{}, nil
 	}

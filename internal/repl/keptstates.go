@@ -109,11 +109,8 @@ func (s *StateAt) Unchanged(upTo uint64) (bool, error) {
 	if err != nil || from >= upTo {
 		return from == upTo, err
 	}
-	if m.replica.State().Base.Index > from {
-		return false, nil // this is no longer known
-	}
-	_, found, err := m.effectIn(from, upTo)
-	return !found, err
+	_, found, known, err := m.effectIn(from, upTo)
+	return known && !found, err
 }
 
 // SetHistory sets how long a state is kept after it was taken; 0 keeps none.
@@ -200,9 +197,6 @@ func (k *KeptStates) baseLocked(t Timestamp) (base *keptState) {
 // time laid over it. It is nil if that cannot be: the time is within an effect of several
 // operations, or there is too much between. Errors: those of the disk.
 func (k *KeptStates) makeLocked(base *keptState, t Timestamp, now time.Time) (*StateAt, error) {
-	if k.m.replica.State().Base.Index > base.at.Index {
-		return nil, nil // what is between is no longer known
-	}
 	laid := k.m.catalog.Engine().LayOver(base.s)
 	s := &keptState{at: base.at, from: base.from, s: laid, taken: now, used: now}
 	ok, err := k.layUpTo(laid, s, t)
@@ -231,7 +225,10 @@ func (k *KeptStates) layUpTo(laid *storage.LaidState, s *keptState, t Timestamp)
 	}
 	defer func() { err = errors.Join(err, it.Close()) }()
 	bytes := 0
-	for ok := it.First(); ok; ok = it.Next() {
+	if !goesOn(it, s.at.Index) {
+		return false, it.Err() // what is between is no longer known
+	}
+	for ok := true; ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {
 			return false, err
@@ -481,9 +478,7 @@ func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 		return false, nil
 	}
 	if s.until == 0 && t > s.at.Time {
-		if m.replica.State().Base.Index > s.at.Index {
-			s.until = s.at.Time + 1 // this is no longer known
-		} else if err := s.next(m); err != nil {
+		if err := s.next(m); err != nil {
 			return false, err
 		}
 	}
@@ -492,38 +487,55 @@ func (s *keptState) holds(m *Member, t Timestamp) (bool, error) {
 
 // next finds the first effect after the state.
 func (s *keptState) next(m *Member) error {
-	at, found, err := m.effectIn(s.at.Index, m.catalog.Engine().Applied())
-	if err == nil && found {
+	at, found, known, err := m.effectIn(s.at.Index, m.catalog.Engine().Applied())
+	switch {
+	case err != nil:
+		return err
+	case !known:
+		s.until = s.at.Time + 1
+	case found:
 		s.until = at
 	}
-	return err
+	return nil
 }
 
 // effectIn returns the first time of the first effect behind an entry of the log, up to another
-// one.
-func (m *Member) effectIn(after, upTo uint64) (at Timestamp, found bool, err error) {
+// one. It is not known where the log no longer goes back that far.
+func (m *Member) effectIn(after, upTo uint64) (at Timestamp, found, known bool, err error) {
+	if after >= upTo {
+		return 0, false, true, nil
+	}
 	group := m.store.opts.Group
 	it, err := m.catalog.Engine().NewIter(storage.IdentRaft, entryKey(group, after+1), entryKey(group, upTo+1))
 	if err != nil {
-		return 0, false, err
+		return 0, false, false, err
 	}
 	defer it.Close()
-	for ok := it.First(); ok; ok = it.Next() {
+	if !goesOn(it, after) {
+		return 0, false, false, it.Err()
+	}
+	for ok := true; ok; ok = it.Next() {
 		v, err := it.Value()
 		if err != nil {
-			return 0, false, err
+			return 0, false, false, err
 		}
 		e, term, timed, err := timed(v)
 		if err != nil {
-			return 0, false, err
+			return 0, false, false, err
 		}
 		if !timed || !e.changes(term) {
 			continue
 		}
 		n, err := e.documents()
-		return e.time - Timestamp(max(n, 1)-1), err == nil, err
+		return e.time - Timestamp(max(n, 1)-1), err == nil, err == nil, err
 	}
-	return 0, false, it.Err()
+	return 0, false, true, it.Err()
+}
+
+// goesOn moves a walk of the log from behind an entry on to its first one, and reports whether
+// that is the next: the log is truncated before that is told.
+func goesOn(it *storage.Iter, after uint64) bool {
+	return it.First() && indexOf(it.Key()) == after+1
 }
 
 // expireLocked releases the states whose time is over.

@@ -58,9 +58,14 @@ func (m *Member) Oldest() (Timestamp, error) {
 	return Timestamp(binary.BigEndian.Uint64(it.Key())), nil
 }
 
-// Gone implements catalog.Virtual.
-func (v oplogView) Gone(key []byte) bool {
-	return len(key) >= 8 && Timestamp(binary.BigEndian.Uint64(key)) <= v.m.replica.State().Base.Time
+// Gone implements catalog.Virtual. The base is the stored one: what the replica tells of it is
+// as old as its last round, and a walk may already miss what the next one has truncated.
+func (v oplogView) Gone(key []byte) (bool, error) {
+	if len(key) < 8 {
+		return false, nil
+	}
+	base, err := storedBase(v.m.catalog.Engine(), v.m.store.opts.Group)
+	return Timestamp(binary.BigEndian.Uint64(key)) <= base.Time, err
 }
 
 // Walk implements catalog.Virtual.

@@ -77,6 +77,11 @@ func (s *collScan) begin() (bool, error) {
 		return false, err
 	}
 	s.it = it
+	if v := s.source.coll.Virtual(); v != nil && s.last != nil {
+		if err := s.restoreVirtual(v); err != nil {
+			return false, err
+		}
+	}
 	return s.resume() || s.nextRange(), nil
 }
 

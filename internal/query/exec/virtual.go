@@ -55,10 +55,14 @@ func timeBounds(filter match.Node, field string) (lower, upper []byte) {
 	return lower, upper
 }
 
-// restoreVirtual checks that a scan of a virtual collection can continue after its last
-// document. Error 136 if later ones may have been removed.
+// restoreVirtual checks that a scan of a virtual collection, whose walk is open, can continue
+// after its last document. Error 136 if later ones may have been removed.
 func (s *collScan) restoreVirtual(v catalog.Virtual) error {
-	if v.Gone(s.last) {
+	gone, err := v.Gone(s.last)
+	if err != nil {
+		return err
+	}
+	if gone {
 		return mongoerr.New(mongoerr.CappedPositionLost,
 			"CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId(%d)", binary.BigEndian.Uint64(s.last))
 	}
