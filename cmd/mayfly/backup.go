@@ -44,6 +44,8 @@ are in the environment or in ~/.aws, as other tools have them.
   --logEvery DURATION       how often the log is stored, 10s: what was written since would be
                             lost with the set
   --encryptionKeyFile FILE  the key of an encrypted repository: 32 bytes in base64
+  --set ID                  for verify --restore: of this replica set, cluster or standalone,
+                            where there are several
   --dataEncryptionKeyFile FILE, --dataEncryptionKeyCommand PROGRAM
                             for verify --restore: the master key of the server whose data are
                             encrypted
@@ -58,11 +60,11 @@ Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 inter
 
 // backupOptions are the options of mayfly backup and mayfly restore.
 type backupOptions struct {
-	from, to, uri, rate, key, tmp string
-	restores, follow, drop        bool
-	every, logEvery               time.Duration
-	keep                          int
-	data                          masterOptions
+	from, to, uri, rate, key, tmp, set string
+	restores, follow, drop             bool
+	every, logEvery                    time.Duration
+	keep                               int
+	data                               masterOptions
 }
 
 // repository opens the repository.
@@ -101,6 +103,7 @@ func takeBackup(args []string) int {
 		f.StringVar(&o.from, "from", "", "")
 		f.StringVar(&o.tmp, "tmp", os.TempDir(), "")
 		f.BoolVar(&o.restores, "restore", false, "")
+		f.StringVar(&o.set, "set", "", "")
 		o.data.register(f, "dataEncryption")
 	case len(args) > 0 && args[0] == "prune":
 		args, run = args[1:], o.prune
@@ -212,7 +215,7 @@ func (o *backupOptions) list(ctx context.Context) error {
 	}
 	all, err := r.Backups(ctx)
 	for _, m := range all {
-		of := "standalone"
+		of := "standalone " + m.Of()
 		switch {
 		case m.Cluster != "":
 			of = "cluster " + m.Cluster
@@ -280,7 +283,7 @@ func (o *backupOptions) verifyRestored(ctx context.Context, r *backup.Repository
 	if err != nil {
 		return err
 	}
-	done, err := r.Restore(ctx, backup.RestoreOptions{To: dir, Look: true, KeepExpired: true, Master: master, Progress: backup.Progress(progress)})
+	done, err := r.Restore(ctx, backup.RestoreOptions{To: dir, Set: o.set, Look: true, KeepExpired: true, Master: master, Progress: backup.Progress(progress)})
 	if err != nil {
 		return err
 	}

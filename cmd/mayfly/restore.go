@@ -32,7 +32,8 @@ their options and indexes. Documents that are there already, by their _id, stay 
   --uri URI                 the server, members of the set, or routers
   --drop                    with --uri: drop each collection there before it is restored
   --tmp DIR                 with --uri: where a directory is made with what is restored
-  --set ID                  of this replica set or cluster, where there are several
+  --set ID                  of this replica set, cluster or standalone, where there are several:
+                            mayfly backup list has the ids
   --host PART=SET/HOST:PORT,…
                             of a cluster: where a shard, or the part config, will be; needed
                             for each. NEWDIR gets a data directory for each part

@@ -45,6 +45,9 @@ type Part struct {
 	// Shard is the name of the shard, or configPart, in a backup of a cluster.
 	Shard  string `json:"shard,omitempty"`
 	Server string `json:"server"`
+	// ServerID is the id of a standalone: Server is what who took the backup calls it, and localhost
+	// is many. "" of others, and of a standalone from before there were such ids.
+	ServerID string `json:"serverId,omitempty"`
 	// Set, SetID, Index and Term are the position in the log of a replica set; "" and 0 of a
 	// standalone. Time is the cluster time, of a standalone the time of its own clock.
 	Set   string `json:"set,omitempty"`
@@ -76,11 +79,9 @@ func (m *Manifest) files() (all []File) {
 	return all
 }
 
-// group is the id of the cluster or the set, "" of a standalone.
-func (m *Manifest) group() string { return cmp.Or(m.Cluster, m.SetID) }
-
-// of names what the backup is of, among those in a repository.
-func (m *Manifest) of() string { return cmp.Or(m.group(), m.Server) }
+// Of is the id of what the backup is of, among those in a repository: of a cluster, a set or a
+// standalone, the address of one that had no id.
+func (m *Manifest) Of() string { return cmp.Or(m.Cluster, m.SetID, m.ServerID, m.Server) }
 
 // File is a file of a data directory.
 type File struct {

@@ -28,9 +28,9 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 		return nil, err
 	}
 	p = &Pruned{}
-	stay := map[string][]*Manifest{} // by cluster, set or server, the newest first
+	stay := map[string][]*Manifest{} // by what they are of, the newest first
 	for _, m := range slices.Backward(all) {
-		of := m.of()
+		of := m.Of()
 		if len(stay[of]) == keep {
 			p.Backups = append(p.Backups, m)
 			continue

@@ -26,7 +26,8 @@ type RestoreOptions struct {
 	To string // a directory that is empty or does not exist, or an unfinished one
 	// Backup begins the name of a backup; "" for the newest before At.
 	Backup string
-	// Set is the id of a replica set or of a cluster, where the repository has backups of several.
+	// Set is the id of a replica set, a cluster or a standalone (Manifest.Of), where the repository
+	// has backups of several.
 	Set string
 	// At is the time up to which the log is applied; 0: the backup as it is.
 	At Time
@@ -144,12 +145,12 @@ func (r *Repository) choose(ctx context.Context, o RestoreOptions) (*Manifest, e
 	var found *Manifest
 	for _, m := range all {
 		switch {
-		case o.Backup != "" && !strings.HasPrefix(m.Name(), o.Backup), o.Set != "" && m.group() != o.Set, o.At != 0 && m.Time > o.At:
+		case o.Backup != "" && !strings.HasPrefix(m.Name(), o.Backup), o.Set != "" && m.Of() != o.Set, o.At != 0 && m.Time > o.At:
 			continue
 		case found != nil && o.Backup != "":
 			return nil, fmt.Errorf("several backups have a name that begins with %s", o.Backup)
-		case found != nil && found.group() != m.group():
-			return nil, fmt.Errorf("the repository has backups of several servers, sets or clusters (%s of %s, %s of %s): --backup or --set says which", found.Name(), found.Server, m.Name(), m.Server)
+		case found != nil && found.Of() != m.Of():
+			return nil, fmt.Errorf("the repository has backups of several servers, sets or clusters (%s of %s at %s, %s of %s at %s): --backup or --set says which", found.Name(), found.Of(), found.Server, m.Name(), m.Of(), m.Server)
 		case found == nil || m.Time >= found.Time:
 			found = m
 		}

@@ -117,6 +117,9 @@ func (p *Part) describe(head bson.Doc) error {
 	p.Time = Time(at.Timestamp())
 	set, id, end := head.Lookup("set"), head.Lookup("replicaSetId"), head.Lookup("oplogEnd")
 	if set.Type != bson.TypeString {
+		if server := head.Lookup("serverId"); server.Type == bson.TypeString {
+			p.ServerID = strings.Clone(server.Str())
+		}
 		return nil
 	}
 	if id.Type != bson.TypeObjectID || end.Type != bson.TypeDocument {

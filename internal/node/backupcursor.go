@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -45,6 +46,8 @@ type backupCopy struct {
 	dir    string
 	copied repl.Copied
 	files  []backupFile
+	// server is the id of a standalone; "" of a member, whose set has one.
+	server string
 
 	// Guarded by backups.mu.
 	ready, ended bool
@@ -220,6 +223,9 @@ func (n *Node) openBackup(ctx context.Context, owner string) (_ *backupCopy, err
 		c.copied, err = m.Copy(ctx, c.dir)
 	} else {
 		c.copied, err = repl.CopyStandalone(ctx, n.Catalog.Engine(), c.dir)
+		if err == nil {
+			c.server, err = serverID(n.Process.DBPath)
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -236,6 +242,46 @@ func (n *Node) openBackup(ctx context.Context, owner string) (_ *backupCopy, err
 	return c, nil
 }
 
+// serverFile has the id of a standalone, 32 hex digits. It is in no copy: a server that is
+// restored is another one, which goes on beside the one it came from.
+const serverFile = "mayfly.server"
+
+// serverID returns the id that tells the backups of a standalone from those of others, and makes it
+// if there is none.
+func serverID(dir string) (string, error) {
+	name := filepath.Join(dir, serverFile)
+	b, err := os.ReadFile(name)
+	if err == nil {
+		id := strings.TrimSpace(string(b))
+		if n, err := hex.DecodeString(id); err != nil || len(n) != 16 {
+			return "", mongoerr.New(mongoerr.InternalError, "%s has no id of a server: remove it, and the server gets a new one, for which its earlier backups are those of another server", name)
+		}
+		return id, nil
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return "", err
+	}
+	var n [16]byte
+	_, _ = rand.Read(n[:]) // it never fails
+	id := hex.EncodeToString(n[:])
+	f, err := os.OpenFile(name+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
+	if err != nil {
+		return "", err
+	}
+	_, err = f.WriteString(id + "\n")
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return "", err
+	}
+	if err := os.Rename(f.Name(), name); err != nil {
+		return "", err
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return "", err
+	}
+	return id, errors.Join(d.Sync(), d.Close())
+}
+
 // list lists the files of a copy.
 func (c *backupCopy) list() error {
 	entries, err := os.ReadDir(c.dir)
@@ -246,13 +292,13 @@ func (c *backupCopy) list() error {
 	if err != nil {
 		return err
 	}
-	fs := storage.OSFS()
+	store := storage.OSFS()
 	for _, e := range entries {
 		if e.Name() == "LOCK" {
 			continue
 		}
 		f := backupFile{path: filepath.Join(c.dir, e.Name())}
-		info, err := fs.Stat(f.path)
+		info, err := store.Stat(f.path)
 		if err != nil {
 			return err
 		}
@@ -277,6 +323,9 @@ func (c *backupCopy) documents(cluster bson.Value, part string) []bson.Doc {
 			b.OpenDoc(name).Timestamp("ts", uint64(at.Time)).Int64("t", int64(at.Term)).Close()
 		}
 		b.String("set", c.copied.Set).ObjectID("replicaSetId", c.copied.SetID).Int64("index", int64(at.Index))
+	}
+	if c.server != "" {
+		b.String("serverId", c.server)
 	}
 	if !cluster.IsMissing() {
 		b.Value("clusterId", cluster).String("shard", part)

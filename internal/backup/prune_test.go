@@ -1,0 +1,49 @@
+package backup
+
+import (
+	"context"
+	"io"
+	"path"
+	"testing"
+	"time"
+)
+
+// withFile publishes the backup of a server, of one file.
+func withFile(ctx context.Context, r *Repository, taken int64, server, content string) (*Manifest, error) {
+	name, _, err := r.put(ctx, func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
+		_, err := io.WriteString(w, content)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	m := &Manifest{Format: manifestFormat, Taken: time.Unix(taken, 0), Part: Part{
+		Server: "localhost:27017", ServerID: server, Time: Time(taken << 32), Files: []File{{Name: "1.sst", Size: int64(len(content)), Object: name}},
+	}}
+	return m, r.putManifest(ctx, m)
+}
+
+// TestNamesakes holds that servers which their clients call the same are two.
+func TestNamesakes(t *testing.T) {
+	ctx := t.Context()
+	r, err := Open(ctx, NewDirectory(t.TempDir()), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, server := range []string{"a", "b", ""} {
+		if _, err := withFile(ctx, r, 1_800_000_000+int64(i), server, "of "+server); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, err := r.choose(ctx, RestoreOptions{}); err == nil {
+		t.Errorf("%s is restored, and nobody was asked", m.Name())
+	}
+	for id, server := range map[string]string{"a": "a", "b": "b", "localhost:27017": ""} {
+		if m, err := r.choose(ctx, RestoreOptions{Set: id}); err != nil || m.ServerID != server {
+			t.Errorf("of %s: %+v: %v", id, m, err)
+		}
+	}
+	if p, err := r.Prune(ctx, 1); err != nil || len(p.Backups)+p.Objects != 0 {
+		t.Errorf("of three servers %+v was removed: %v", p, err)
+	}
+}
