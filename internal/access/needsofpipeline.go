@@ -51,6 +51,9 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 	case "$planCacheStats":
 		return one(source, auth.PlanCacheRead), true
 	case "$changeStream":
+		if arg.Lookup("allChangesForCluster").Truthy() {
+			source = auth.AnyNormal
+		}
 		return one(source, auth.ChangeStream, auth.Find), true
 	case "$listClusterCatalog", "$listCatalog":
 		return one(auth.Cluster, auth.ListClusterCatalog), true

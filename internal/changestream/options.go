@@ -44,16 +44,21 @@ var (
 	imagesBefore  = []string{"off", "", "whenAvailable", "required"}
 )
 
-// ParseOptions reads the argument of $changeStream. Errors: 14, 2 and 40415 for the
+// ParseOptions reads the argument of $changeStream. Errors: 14, 2, 40415 and 40413 for the
 // fields, 50865 and 40674 for several positions, those of ParseToken, 260 for a token
 // of an invalidate that resumeAfter cannot pass.
 func ParseOptions(arg bson.Doc) (*Options, error) {
 	o := &Options{}
+	seen := make(map[string]bool, len(options))
 	for name, v := range arg.All() {
 		parse, ok := options[name]
 		if !ok {
 			return nil, mongoerr.New(40415, "BSON field '$changeStream.%s' is an unknown field.", name)
 		}
+		if seen[name] {
+			return nil, mongoerr.New(40413, "BSON field '$changeStream.%s' is a duplicate field", name)
+		}
+		seen[name] = true
 		if v.Type == bson.TypeNull && parse.nullable {
 			continue
 		}
