@@ -52,7 +52,8 @@ are in the environment or in ~/.aws, as other tools have them.
 
 list lists the backups. verify reads all that the repository has; with --restore, it also
 restores the newest backup to a temporary directory in --tmp and verifies that. prune removes
-all but the newest N backups of each cluster, set or standalone, and the log before them.
+all but the newest N backups of each cluster, set or standalone that can be restored, and the
+log before them.
 
 Exit codes: 0 done; 1 something is damaged or missing; 2 wrong options; 14 interrupted;
 100 it could not be done.
@@ -241,6 +242,9 @@ func (o *backupOptions) prune(ctx context.Context) error {
 	}
 	for _, m := range p.Backups {
 		fmt.Printf("removed %s\n", m.Name())
+	}
+	for _, m := range p.Broken {
+		fmt.Printf("%s cannot be restored, as objects of it are missing: it stays, and is not counted\n", m.Name())
 	}
 	fmt.Printf("%d backups and %d other objects were removed: %d bytes.\n", len(p.Backups), p.Objects, p.Bytes)
 	return nil

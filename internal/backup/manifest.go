@@ -154,6 +154,16 @@ func (m *Manifest) size() (n int64) {
 	return n
 }
 
+// lacks counts the files whose objects are not among those that are stored.
+func (m *Manifest) lacks(stored map[string]int64) (n int) {
+	for _, f := range m.files() {
+		if _, ok := stored[f.Object]; !ok {
+			n++
+		}
+	}
+	return n
+}
+
 // putManifest stores a manifest: the objects that it names are there (invariant
 // manifest-last).
 func (r *Repository) putManifest(ctx context.Context, m *Manifest) (err error) {

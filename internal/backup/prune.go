@@ -10,12 +10,15 @@ import (
 // Pruned is what Prune has removed.
 type Pruned struct {
 	Backups []*Manifest
+	// Broken stay and are not counted: they cannot be restored, as objects are missing. Those
+	// that are older than all that is kept go as others do.
+	Broken  []*Manifest
 	Objects int   // others than manifests
 	Bytes   int64 // of the repository
 }
 
-// Prune removes all but the newest backups of each set or standalone, the log before those that
-// stay, and files that no backup has. Nobody else may use the repository. Errors: *DamageError
+// Prune removes all but the newest backups of each cluster, set or standalone that can be
+// restored, the log before those that stay, and files that no backup has. Nobody else may use the repository. Errors: *DamageError
 // of a manifest, as it is not known what it names.
 func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error) {
 	ctx, lock, err := r.lock(ctx, true)
@@ -27,13 +30,26 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 	if err != nil {
 		return nil, err
 	}
+	stored, err := r.stored(ctx)
+	if err != nil {
+		return nil, err
+	}
 	p = &Pruned{}
 	stay := map[string][]*Manifest{} // by what they are of, the newest first
+	whole := map[string]int{}        // of them
 	for _, m := range slices.Backward(all) {
 		of := m.Of()
-		if len(stay[of]) == keep {
+		if whole[of] == keep {
 			p.Backups = append(p.Backups, m)
 			continue
+		}
+		switch is, err := r.isWhole(ctx, m, stored); {
+		case err != nil:
+			return nil, err
+		case is:
+			whole[of]++
+		default:
+			p.Broken = append(p.Broken, m)
 		}
 		stay[of] = append(stay[of], m)
 	}
@@ -70,13 +86,9 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 			}
 		}
 	}
-	files, err := r.list(ctx, filesDirectory)
-	if err != nil {
-		return nil, err
-	}
-	for _, f := range files {
-		if !named[f.Name] {
-			old = append(old, f)
+	for name, size := range stored {
+		if !named[name] {
+			old = append(old, StoredFile{name, size})
 		}
 	}
 	for _, m := range p.Backups { // before what they name
@@ -91,6 +103,24 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 		p.Objects++
 	}
 	return p, nil
+}
+
+// isWhole reports whether all that the backup needs is there: its files, and of a cluster's parts
+// the log up to its time.
+func (r *Repository) isWhole(ctx context.Context, m *Manifest, stored map[string]int64) (bool, error) {
+	if m.lacks(stored) > 0 {
+		return false, nil
+	}
+	for _, p := range m.Parts {
+		log, err := r.logOf(ctx, p.SetID)
+		if err != nil {
+			return false, err
+		}
+		if m.reaches(log, p, m.Time) != nil {
+			return false, nil
+		}
+	}
+	return true, nil
 }
 
 func (r *Repository) remove(ctx context.Context, lock Lock, p *Pruned, f StoredFile) error {

@@ -47,3 +47,37 @@ func TestNamesakes(t *testing.T) {
 		t.Errorf("of three servers %+v was removed: %v", p, err)
 	}
 }
+
+// TestPruneBroken holds that a backup which lacks a file is none of those that are kept.
+func TestPruneBroken(t *testing.T) {
+	ctx := t.Context()
+	r, err := Open(ctx, NewDirectory(t.TempDir()), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []*Manifest
+	for i, content := range []string{"oldest", "old", "new"} {
+		m, err := withFile(ctx, r, 1_800_000_000+int64(i), "a", content)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, m)
+	}
+	if err := r.store.Remove(ctx, all[2].Files[0].Object); err != nil {
+		t.Fatal(err)
+	}
+	p, err := r.Prune(ctx, 1)
+	if err != nil || len(p.Backups) != 1 || p.Backups[0].Name() != all[0].Name() || len(p.Broken) != 1 || p.Broken[0].Name() != all[2].Name() {
+		t.Fatalf("%+v: %v", p, err)
+	}
+	if there, err := r.has(ctx, all[1].Files[0].Object); err != nil || !there {
+		t.Errorf("the file of the only whole backup is gone: %v", err)
+	}
+	// A backup that is whole makes those before it superfluous, broken or not.
+	if _, err := withFile(ctx, r, 1_800_000_010, "a", "newest"); err != nil {
+		t.Fatal(err)
+	}
+	if p, err := r.Prune(ctx, 1); err != nil || len(p.Backups) != 2 || len(p.Broken) != 0 {
+		t.Errorf("%+v: %v", p, err)
+	}
+}

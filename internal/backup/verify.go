@@ -81,17 +81,13 @@ func (r *Repository) verifyBackups(ctx context.Context, v *Verified, all []*Mani
 	}
 	seen := map[string]bool{}
 	for _, m := range all {
-		lacks := 0
 		for _, f := range m.files() {
-			if _, ok := stored[f.Object]; !ok {
-				lacks++
-			}
 			if !seen[f.Object] {
 				seen[f.Object] = true
 				v.Bytes += f.Size
 			}
 		}
-		if lacks > 0 {
+		if lacks := m.lacks(stored); lacks > 0 {
 			v.Problems = append(v.Problems, fmt.Sprintf("backup %s cannot be restored: %d of its %d files are damaged or missing", m.Name(), lacks, len(m.files())))
 		}
 	}
