@@ -14,7 +14,10 @@ func (p *Process) CurrentOp() *command.Command {
 }
 
 func (p *Process) runCurrentOp(_ context.Context, op *command.Op) error {
-	options := command.CurrentOpOptions{Truncate: true, IdleSessions: true, For: op}
+	options := command.CurrentOpOptions{
+		Truncate: true, IdleSessions: true, For: op,
+		OwnOps: op.Body.Lookup("$ownOps").Truthy(), // the first one, as access control reads it
+	}
 	var filter bson.Builder
 	first := true
 	for name, v := range op.Body.All() {
@@ -22,7 +25,6 @@ func (p *Process) runCurrentOp(_ context.Context, op *command.Op) error {
 		case first:
 			first = false
 		case name == "$ownOps":
-			options.OwnOps = v.Truthy()
 		case name == "$all":
 			options.IdleConnections = v.Truthy()
 		case name == "$truncateOps":
