@@ -43,10 +43,27 @@ func (p *permission) read(body bson.Doc) error {
 		return badRequest("The input content is invalid because the required properties - 'resource; ' - are missing")
 	}
 	p.mode, p.resource, p.key = mode.Str(), resource.Str(), body.Lookup("resourcePartitionKey").Clone()
-	if p.key.Type != bson.TypeArray {
-		p.key = bson.Value{}
+	if !p.key.IsMissing() && !isPartitionKey(p.key) {
+		return badRequest("The resourcePartitionKey is invalid: it must be an array of the partition key's values.")
 	}
 	return nil
+}
+
+// isPartitionKey reports whether v is a partition key as resources have it: an array of one to
+// three strings, numbers, bools and nulls, or {} for none. Anything else would restrict a token
+// to no partition that there is, or to none at all.
+func isPartitionKey(v bson.Value) bool {
+	if v.Type != bson.TypeArray || v.Doc().IsEmpty() {
+		return false
+	}
+	values := v.Doc().Slice()
+	for _, e := range values {
+		scalar := e.Type == bson.TypeString || e.Type == bson.TypeBool || e.Type == bson.TypeNull || e.IsNumber()
+		if !scalar && !(e.Type == bson.TypeDocument && e.Doc().IsEmpty()) {
+			return false
+		}
+	}
+	return len(values) <= maxKeyPaths
 }
 
 // permissionDoc returns the resource for clients, with a new token.

@@ -89,6 +89,12 @@ func TestPermissionModes(t *testing.T) {
 		}
 		return url.QueryEscape(d["_token"].(string))
 	}
+	for _, key := range []string{`"p"`, `5`, `{}`, `null`, `true`, `[]`, `[["p"]]`, `[{"a":1}]`, `[1,2,3,4]`} {
+		body := `{"id":"bad","permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":` + key + `}`
+		if w := a.do("POST", "/dbs/d/users/u/permissions", body, nil); w.Code != http.StatusBadRequest {
+			t.Errorf("a permission of the partition %s: %d %s", key, w.Code, w.Body)
+		}
+	}
 	reads := token(`{"id":"r","permissionMode":"Read","resource":"dbs/d/colls/c"}`)
 	whole := token(`{"id":"d","permissionMode":"All","resource":"dbs/d"}`)
 	part := token(`{"id":"p","permissionMode":"All","resource":"dbs/d/colls/c","resourcePartitionKey":["p"]}`)
