@@ -2,6 +2,7 @@ package backup
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -312,7 +313,7 @@ func (p *restoredPart) apply(ctx context.Context, x *repl.Restoration) error {
 			if p.at == Latest {
 				break
 			}
-			return p.m.reaches(p.log, p.part, p.at)
+			return p.unproven()
 		}
 		more := false
 		if err := p.entriesOf(ctx, next, func(b []byte) (err error) {
@@ -331,6 +332,16 @@ func (p *restoredPart) apply(ctx context.Context, x *repl.Restoration) error {
 		p.reached = max(p.reached, Time(at.Time))
 	}
 	return p.decide(ctx, x)
+}
+
+// unproven returns the error where the log has ended and no entry in it was of a later time.
+func (p *restoredPart) unproven() error {
+	if err := p.m.reaches(p.log, p.part, p.at); err != nil {
+		return err
+	}
+	// Names were believed so far, which are not sealed. The files are of no later time.
+	last := slices.MaxFunc(p.log, func(a, b logObject) int { return cmp.Compare(a.time, b.time) })
+	return &DamageError{last.name, fmt.Errorf("by its name it has an entry of %s, and it has none from behind %s", last.time.Said(), p.at.Said())}
 }
 
 // decide decides what is prepared at the time by the log behind it.

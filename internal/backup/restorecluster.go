@@ -140,6 +140,9 @@ func (r *Repository) timeOfCluster(ctx context.Context, m *Manifest, at Time) (T
 		}
 		at = min(at, chain(log, p).time-1)
 	}
+	if at < m.Time { // files of other parts may have what is from behind it
+		return 0, fmt.Errorf("the log of a part of %s proves only what was up to %s, and the backup is of %s: objects of the log are missing", m.Name(), at.Said(), m.Time.Said())
+	}
 	return at, nil
 }
 

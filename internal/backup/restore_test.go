@@ -1,0 +1,35 @@
+package backup
+
+import (
+	"errors"
+	"testing"
+)
+
+// TestUnproven holds that the time which an object of the log has in its name proves nothing: the
+// log has been applied, and no entry was of a later time than the one that is restored.
+func TestUnproven(t *testing.T) {
+	p := &restoredPart{m: &Manifest{name: "backups/" + string(make([]byte, 2*sumBytes))}, part: &Part{Index: 4, Time: 10 << 32}, at: 20 << 32, log: []logObject{
+		{name: "log/renamed", first: 5, last: 8, time: 30 << 32}, {name: "log/honest", first: 9, last: 9, time: 15 << 32},
+	}}
+	var damage *DamageError
+	if err := p.unproven(); !errors.As(err, &damage) || damage.Object != "log/renamed" {
+		t.Errorf("the error is %v", err)
+	}
+	p.log = p.log[1:]
+	if err := p.unproven(); err == nil || errors.As(err, &damage) && damage.Object == "" {
+		t.Errorf("a log that ends before is no error: %v", err)
+	}
+}
+
+// TestLatestOfCluster holds that a cluster is restored to no time before that of its backup, of
+// which the files of the parts are not.
+func TestLatestOfCluster(t *testing.T) {
+	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manifest{name: "backups/" + string(make([]byte, 2*sumBytes)), Part: Part{Time: 20 << 32}, Parts: []*Part{{SetID: "a", Time: 10 << 32}, {SetID: "b", Time: 20 << 32}}}
+	if at, err := r.timeOfCluster(t.Context(), m, Latest); err == nil {
+		t.Errorf("it would be restored to %s", at)
+	}
+}
