@@ -115,15 +115,12 @@ func account(kind string, names ...string) func(op *command.Op, b *bson.Builder)
 // indexesCreated has an event for each index.
 func indexesCreated(op *command.Op) []event {
 	var all []event
-	for spec := range op.Body.Lookup("indexes").Doc().Values() {
-		if spec.Type != bson.TypeDocument {
-			continue
-		}
+	for _, spec := range op.Documents("indexes") {
 		b := new(bson.Builder).String("ns", op.NS)
-		if name := spec.Doc().Lookup("name"); name.Type != 0 {
+		if name := spec.Lookup("name"); name.Type != 0 {
 			b.Value("indexName", name)
 		}
-		all = append(all, event{atype: "createIndex", param: b.Doc("indexSpec", spec.Doc()).Finish()})
+		all = append(all, event{atype: "createIndex", param: b.Doc("indexSpec", spec).Finish()})
 	}
 	return all
 }

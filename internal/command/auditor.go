@@ -69,3 +69,15 @@ func (op *Op) Audited(atype string, param bson.Doc) {
 		op.Dispatcher.Audit.Keep(op.Client, atype, param)
 	}
 }
+
+// AuditEnd tells that op, which another command has run as a part of itself, has ended with err.
+func (op *Op) AuditEnd(err error) {
+	if op.Dispatcher.Audit != nil && !op.Client.Internal {
+		op.Dispatcher.Audit.Done(op, err)
+	}
+}
+
+// AuditedRename tells that op has given a collection, by its full name, another one.
+func (op *Op) AuditedRename(old, to string) {
+	op.Audited("renameCollection", new(bson.Builder).String("old", old).String("new", to).Finish())
+}

@@ -45,6 +45,9 @@ func (a *applying) command(ctx context.Context, ns schema.Namespace, e *command.
 	if c := a.n.Catalog.Lookup(ns); c != nil && c.IsView() {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "applyOps not supported on view:%s", ns)
 	}
+	if err := a.op.Auditable(); err != nil {
+		return err
+	}
 	o := e.Doc("o")
 	name, v := o.First()
 	acceptable, runs := ddlEntries[name]
@@ -87,6 +90,7 @@ func (a *applying) run(ctx context.Context, db string, body bson.Doc, acceptable
 	inner, err := a.inner(c, db, body)
 	if err == nil {
 		err = c.Run(ctx, inner)
+		inner.AuditEnd(err)
 	}
 	return accept(err, acceptable...)
 }
@@ -133,7 +137,7 @@ func (a *applying) create(ctx context.Context, db string, o bson.Doc, e *command
 	ns := namespace(inner)
 	id, ok := e.UUID("ui")
 	if !ok || o.Has("viewOn") { // nothing refers to a view by its UUID
-		return accept(a.n.createAs(ctx, inner, catalog.UUID{}), mongoerr.NamespaceExists)
+		return accept(a.createAs(ctx, inner, catalog.UUID{}), mongoerr.NamespaceExists)
 	}
 	named, owner := a.n.Catalog.Lookup(ns), a.n.Catalog.LookupUUID(id)
 	if owner != nil && owner.Namespace == ns {
@@ -151,9 +155,15 @@ func (a *applying) create(ctx context.Context, db string, o bson.Doc, e *command
 		}
 	}
 	if owner == nil {
-		return accept(a.n.createAs(ctx, inner, id), mongoerr.NamespaceExists)
+		return accept(a.createAs(ctx, inner, id), mongoerr.NamespaceExists)
 	}
 	return a.renameTo(ctx, owner, ns, false, true)
+}
+
+func (a *applying) createAs(ctx context.Context, inner *command.Op, id catalog.UUID) error {
+	err := a.n.createAs(ctx, inner, id)
+	inner.AuditEnd(err)
+	return err
 }
 
 // putAway gives a collection a temporary name.
@@ -171,6 +181,7 @@ func (a *applying) renameTo(ctx context.Context, c *catalog.Collection, to schem
 	if _, err := rename(ctx, c.Namespace, to, dropTarget); err != nil {
 		return err
 	}
+	a.op.AuditedRename(c.Namespace.String(), to.String())
 	a.n.invalidate(c)
 	if target != nil {
 		a.n.invalidate(target)
@@ -242,6 +253,9 @@ func (a *applying) view(ctx context.Context, db string, e *command.Args) error {
 	ns := schema.Namespace{}
 	if id.Type == bson.TypeString {
 		ns = schema.ParseNamespace(id.Str())
+	}
+	if err := a.op.Auditable(); err != nil {
+		return err
 	}
 	if ns.DB != db || ns.Validate() != nil {
 		return mongoerr.New(mongoerr.InvalidViewDefinition, "found invalid view definition %s while applying an operation on %s.system.views", id, db)

@@ -3,11 +3,13 @@ package node
 import (
 	"errors"
 	"log/slog"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/audit"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -15,7 +17,7 @@ import (
 // auditFile is an audit.Output that can be full.
 type auditFile struct {
 	full bool
-	told []string // "atype ns"
+	told []string // "atype ns", or "atype old new"
 }
 
 func (f *auditFile) Write(event []byte) error {
@@ -23,8 +25,14 @@ func (f *auditFile) Write(event []byte) error {
 		return errors.New("no space left on device")
 	}
 	d := bson.Doc(event)
-	if ns := d.Lookup("param").Doc().Lookup("ns"); !ns.IsMissing() {
-		f.told = append(f.told, d.Lookup("atype").Str()+" "+ns.Str())
+	param, told := d.Lookup("param").Doc(), d.Lookup("atype").Str()
+	for _, name := range []string{"ns", "old", "new"} {
+		if v := param.Lookup(name); !v.IsMissing() {
+			told += " " + v.Str()
+		}
+	}
+	if told != d.Lookup("atype").Str() {
+		f.told = append(f.told, told)
 	}
 	return nil
 }
@@ -88,5 +96,65 @@ func TestAuditOfUse(t *testing.T) {
 	s.statement(`- {"aggregate":"c","pipeline":[{"$out":"out"}],"cursor":{}}`)
 	if len(out.told) != 0 {
 		t.Errorf("an $out over a collection: %q", out.told)
+	}
+}
+
+// What defines or removes collections without being called so is told to auditors, and refused
+// while that cannot be.
+func TestAuditOfDefinitions(t *testing.T) {
+	n, client := withData(t)
+	run := func(text string, sequences ...command.Sequence) bson.Doc {
+		body, err := bson.ParseJSON(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		db := "test"
+		if strings.HasPrefix(text, `{"applyOps"`) {
+			db = "admin"
+		}
+		return n.Dispatcher.Dispatch(t.Context(), &command.Request{Client: client, DB: db, Body: body, Sequences: sequences}).Body
+	}
+	run(`{"insert":"c","documents":[{"_id":1}]}`)
+	run(`{"insert":"d","documents":[{"_id":1}]}`)
+	out := &auditFile{}
+	l, err := audit.New(audit.Options{Output: out, BSON: true, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Dispatcher.Audit = l
+	ops := func(o string) string {
+		return `{"applyOps":[{"op":"c","ns":"test.$cmd","o":` + o + `}]}`
+	}
+	index := bson.MustParse(`{"key":{"at":1},"name":"at_1","expireAfterSeconds":1}`)
+	for _, c := range []struct {
+		line      string
+		sequences []command.Sequence
+		want      string
+	}{
+		{`{"createIndexes":"c"}`, []command.Sequence{{ID: "indexes", Docs: []bson.Doc{index}}}, "createIndex test.c"},
+		{ops(`{"create":"e"}`), nil, "createCollection test.e"},
+		{ops(`{"collMod":"c","index":{"name":"at_1","expireAfterSeconds":2}}`), nil, "collMod test.c"},
+		{ops(`{"dropIndexes":"c","index":"at_1"}`), nil, "dropIndex test.c"},
+		{ops(`{"renameCollection":"test.e","to":"test.f"}`), nil, "renameCollection test.e test.f"},
+		{ops(`{"drop":"f"}`), nil, "dropCollection test.f"},
+		{ops(`{"convertToCapped":"c","size":4096}`), nil, "createCollection test.tmp, renameCollection test.tmp test.c"},
+		{`{"convertToCapped":"d","size":4096}`, nil, "createCollection test.tmp, renameCollection test.tmp test.d"},
+		{`{"cloneCollectionAsCapped":"c","toCollection":"g","size":4096}`, nil, "createCollection test.g"},
+		{`{"applyOps":[{"op":"i","ns":"test.system.views","o":{"_id":"test.v","viewOn":"c","pipeline":[]}}]}`, nil, "createCollection test.v"},
+		{ops(`{"dropDatabase":1}`), nil, "dropDatabase test"},
+	} {
+		out.full = true
+		l.Keep(nil, "expire", nil) // finds that it is
+		if r := run(c.line, c.sequences...); mongoerr.Code(bson.ClampToInt64(r.Lookup("code"))) != mongoerr.OutOfDiskSpace {
+			t.Errorf("%s on a full disk: %s", c.line, r)
+		}
+		out.full, out.told = false, nil
+		if r := run(c.line, c.sequences...); !r.Lookup("ok").Truthy() {
+			t.Errorf("%s: %s", c.line, r)
+		}
+		told := regexp.MustCompile(`tmp\w+\.convertToCapped\.\w+`).ReplaceAllString(strings.Join(out.told, ", "), "tmp")
+		if told != c.want {
+			t.Errorf("%s: told %q, want %q", c.line, told, c.want)
+		}
 	}
 }

@@ -64,13 +64,15 @@ func (n *Node) runConvertToCapped(ctx context.Context, op *command.Op) error {
 	}
 	to := schema.Namespace{DB: from.DB, Coll: "tmp" + bson.NewUUID().String()[:8] + ".convertToCapped." + from.Coll}
 	to.Coll = to.Coll[:min(len(to.Coll), schema.MaxNamespace-len(to.DB)-1)]
-	if err := n.copyCapped(ctx, c, to, size, true); err != nil {
+	if err := n.copyCapped(ctx, op, c, to, size, true); err != nil {
 		return err
 	}
 	if _, err = n.Catalog.Rename(ctx, to, from, true); err != nil {
 		n.Catalog.Drop(context.WithoutCancel(ctx), to)
+		return err
 	}
-	return err
+	op.AuditedRename(to.String(), from.String())
+	return nil
 }
 
 func (n *Node) runCloneCollectionAsCapped(ctx context.Context, op *command.Op) error {
@@ -109,7 +111,7 @@ func (n *Node) runCloneCollectionAsCapped(ctx context.Context, op *command.Op) e
 	if err := to.ValidateCreate(); err != nil {
 		return err
 	}
-	return n.copyCapped(ctx, c, to, size, false)
+	return n.copyCapped(ctx, op, c, to, size, false)
 }
 
 // cappedSize reads the size for a capped collection. Errors: 72, 2.
@@ -158,7 +160,10 @@ func (n *Node) bucketsOf(ns schema.Namespace) *catalog.Collection {
 
 // copyCapped makes a capped collection and copies the documents of another one
 // into it, oldest first, so that the newest remain.
-func (n *Node) copyCapped(ctx context.Context, from *catalog.Collection, to schema.Namespace, size int64, temp bool) error {
+func (n *Node) copyCapped(ctx context.Context, op *command.Op, from *catalog.Collection, to schema.Namespace, size int64, temp bool) error {
+	if err := op.Auditable(); err != nil {
+		return err
+	}
 	o := schema.Options{Capped: true, Size: size, Temp: temp, Collation: from.Settings.Collation, ExpireAfterSeconds: schema.NoExpiry}
 	c, err := n.Catalog.Create(ctx, to, o.Doc())
 	if err != nil {
@@ -168,6 +173,7 @@ func (n *Node) copyCapped(ctx context.Context, from *catalog.Collection, to sche
 		n.Catalog.Drop(context.WithoutCancel(ctx), to)
 		return err
 	}
+	op.Audited("createCollection", new(bson.Builder).String("ns", to.String()).Finish())
 	return nil
 }
 
