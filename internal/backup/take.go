@@ -255,11 +255,18 @@ func (t *taking) each(ctx context.Context, f func(ctx context.Context, p *takenP
 
 // turn waits until the files of the part may be read. The copy stays open meanwhile.
 func (p *takenPart) turn(ctx context.Context) error {
+	return p.keep(ctx, p.t.places, nil)
+}
+
+// keep keeps the copy open until it has a place or ended is closed, of which either may be nil.
+func (p *takenPart) keep(ctx context.Context, place chan<- struct{}, ended <-chan struct{}) error {
 	keep := time.NewTicker(keepEvery)
 	defer keep.Stop()
 	for {
 		select {
-		case p.t.places <- struct{}{}:
+		case place <- struct{}{}:
+			return nil
+		case <-ended:
 			return nil
 		case <-keep.C:
 			if _, err := p.remote.more(ctx); err != nil {
@@ -319,7 +326,8 @@ func (p *takenPart) file(ctx context.Context, f *remoteFile) (object string, err
 		err  error
 	}
 	pieces := make(chan piece, 1) // one is read while another is compressed
-	go func() {
+	stored, ended := make(chan struct{}), make(chan struct{})
+	read := func() {
 		defer close(pieces)
 		for at := int64(0); at < f.size; {
 			data, err := p.remote.read(ctx, f, at)
@@ -333,11 +341,20 @@ func (p *takenPart) file(ctx context.Context, f *remoteFile) (object string, err
 			}
 			at += int64(len(data))
 		}
+	}
+	go func() {
+		defer close(ended)
+		read()
+		if err := p.keep(ctx, nil, stored); err != nil { // while what was read is stored
+			cancel(err)
+		}
 	}()
 	defer func() { // the connection is the goroutine's until it has ended
-		cancel(err)
-		for range pieces {
+		if err != nil {
+			cancel(err)
 		}
+		close(stored)
+		<-ended
 	}()
 	t := p.t
 	object, grown, err := t.r.put(ctx, func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
@@ -355,6 +372,9 @@ func (p *takenPart) file(ctx context.Context, f *remoteFile) (object string, err
 		}
 		return context.Cause(ctx)
 	})
+	if err != nil && ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.taken.Grown += grown
