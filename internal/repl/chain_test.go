@@ -264,3 +264,48 @@ func TestChainBeside(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// What can be read is not later than Shown: the effect of a chain is there before the group's
+// goroutine, which may wait for a disk, knows that it is applied.
+func TestChainIsShownBeforeApplied(t *testing.T) {
+	ms := newMachines(t)
+	p := ms.chained("a:1", storage.NewMemFS())
+	c := &Config{Set: "rs0", ID: [12]byte{7}, Version: 1, Election: 500 * time.Millisecond, Members: []MemberConfig{{Host: "a:1", Raft: p.store.ID(), Priority: 1, Votes: 1}}}
+	if err := p.replica.Found(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	leaderOf(t, p)
+	if _, err := p.insert(1); err != nil {
+		t.Fatal(err)
+	}
+	resume := make(chan struct{})
+	if err := p.replica.Do(t.Context(), func(g *Group) error {
+		g.Beside = func(work func() error) {
+			go func() {
+				err := work()
+				<-resume
+				p.replica.applied <- err
+			}()
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	var at *OpTime
+	written := make(chan error)
+	go func() {
+		var err error
+		at, err = p.insertMany(2, 100)
+		written <- err
+	}()
+	until(t, "the chain can be read", func() bool { return p.count() == 101 })
+	shown, applied := p.Shown(), p.Applied()
+	close(resume)
+	if err := <-written; err != nil {
+		t.Fatal(err)
+	}
+	if last := at.Last(); shown != last || applied.Index >= last.Index || p.Shown() != last {
+		t.Errorf("when the chain at %v could be read, %v was shown, %v applied", last, shown, applied)
+	}
+	p.kill()
+}
