@@ -104,6 +104,19 @@ func (c *realCluster) fill(coll string, from, to int) {
 	c.do("app", fmt.Sprintf(`{insert: %q, documents: [%s]}`, coll, strings.Join(docs, ", ")))
 }
 
+// TestDropUnsharded: each kind of what is not sharded goes when it is dropped.
+func TestDropUnsharded(t *testing.T) {
+	c := newCluster(t, 1)
+	for _, kind := range []string{`{create: "c"}`, `{create: "c", capped: true, size: 1000}`, `{create: "c", timeseries: {timeField: "t", metaField: "m"}}`, `{create: "c", viewOn: "d", pipeline: []}`} {
+		c.do("app", kind)
+		c.do("app", `{drop: "c"}`)
+		if left := c.do("app", `{listCollections: 1, filter: {name: {$ne: "system.views"}}}`); batch(left) != "[]" {
+			t.Errorf("%s: %s", kind, left)
+		}
+	}
+	c.do("app", `{drop: "c"}`) // which is no error
+}
+
 // TestMovePrimary: what is not sharded goes to another shard as it is, of all kinds, and
 // what is sharded stays; then the shard that was primary can be removed.
 func TestMovePrimary(t *testing.T) {

@@ -112,8 +112,10 @@ func (s *Server) unsharded(ctx context.Context, db databaseDoc, ns string) (c co
 	if err != nil {
 		return c, err
 	}
-	name := ns[len(db.Name)+1:]
-	reply, err := s.Shards.Ask(ctx, sh.Host, db.Name, new(bson.Builder).Int32("listCollections", 1).OpenDoc("filter").String("name", name).Close().Finish())
+	// The UUID of a time series is told with its buckets.
+	name, buckets := ns[len(db.Name)+1:], bucketsOf(ns)[len(db.Name)+1:]
+	filter := new(bson.Builder).OpenDoc("name").OpenArray("$in").String("0", name).String("1", buckets).Close().Close().Finish()
+	reply, err := s.Shards.Ask(ctx, sh.Host, db.Name, new(bson.Builder).Int32("listCollections", 1).Doc("filter", filter).Finish())
 	if err != nil {
 		return c, err
 	}

@@ -144,7 +144,8 @@ func (c *cluster) Ask(ctx context.Context, host, db string, body bson.Doc) (bson
 		return b.Close().Int64("totalSize", total).Finish(), nil
 	case "listCollections":
 		b := new(bson.Builder).OpenDoc("cursor").OpenArray("firstBatch")
-		if name := text(body.Lookup("filter").Doc(), "name"); set.shard.Collections[db+"."+name] != nil {
+		names := body.Lookup("filter").Doc().Lookup("name").Doc().Lookup("$in").Doc()
+		if name := text(names, "0"); set.shard.Collections[db+"."+name] != nil {
 			b.OpenDoc("0").String("name", name).OpenDoc("info").Close().Close()
 		}
 		return b.Close().Close().Finish(), nil
