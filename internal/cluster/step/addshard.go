@@ -42,7 +42,7 @@ func settle(o *Operation, _ Answers) []Request {
 	if !o.Args.Has("settings") {
 		return nil
 	}
-	return tellSettings([]string{o.Args.Lookup("shard").Str()}, o.Args.Lookup("settings"))
+	return tellSettings([]string{o.Args.Lookup("shard").Str()}, o.Args.Lookup("settings"), o.Phase == Undone)
 }
 
 // unsettle takes them from the shard again, and none that arrives late is taken.
@@ -54,7 +54,7 @@ func unsettle(o *Operation, _ Answers) []Request {
 	for i, v := range o.Args.Lookup("settings").Doc().Slice() {
 		none.OpenDoc(bson.Index(i)).Value("of", v.Doc().Lookup("of")).Value("id", v.Doc().Lookup("id")).Close()
 	}
-	return tellSettings([]string{o.Args.Lookup("shard").Str()}, none.Close().Finish().Lookup("none"))
+	return tellSettings([]string{o.Args.Lookup("shard").Str()}, none.Close().Finish().Lookup("none"), true)
 }
 
 // leave names the shard that leaves, too: a set that is another one, or one of another

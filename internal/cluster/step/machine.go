@@ -152,7 +152,9 @@ func (s State) answered(e Event) (State, Action) {
 	if s.hurried && r.hurried != nil {
 		accept = r.hurried
 	}
-	if err == nil && accept != nil {
+	if r.unknown != nil && mongoerr.Is(err, mongoerr.CommandNotFound) {
+		err = r.unknown()
+	} else if err == nil && accept != nil {
 		ready, err = accept(e.Reply)
 	}
 	switch {

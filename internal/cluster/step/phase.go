@@ -86,6 +86,9 @@ type Request struct {
 	ready func(bson.Doc) (bool, error)
 	// hurried takes the place of ready once the operation is to commit soon (Hurry).
 	hurried func(bson.Doc) (bool, error)
+	// unknown is what it means that the shard does not know the command, as an earlier version
+	// does not: nil if the request is complete. A nil function: an error as any other.
+	unknown func() error
 }
 
 // Name is the command.

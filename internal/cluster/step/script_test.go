@@ -66,6 +66,8 @@ func TestScripts(t *testing.T) {
 				event(step.Event{Kind: step.Answered, Phase: step.Trying, Seq: seq, Reply: bson.MustParse(strings.TrimSpace(d.Input))})
 			case "refuse":
 				event(step.Event{Kind: step.Answered, Phase: s.Phase, Seq: seq, Err: mongoerr.New(mongoerr.OperationFailed, "no")})
+			case "unknown":
+				event(step.Event{Kind: step.Answered, Phase: s.Phase, Seq: seq, Err: mongoerr.New(mongoerr.CommandNotFound, "no such command")})
 			case "lost":
 				event(step.Event{Kind: step.Lost, Phase: s.Phase, Seq: seq})
 			case "written":

@@ -1,6 +1,9 @@
 package step
 
-import "github.com/mayflydb/mayfly/internal/bson"
+import (
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+)
 
 // KindSettings changes what holds for a whole cluster, also on shards that are added later: a
 // parameter of the cluster, or whether user writes are blocked. Once it is committed it is in
@@ -23,17 +26,25 @@ const (
 // ofCluster is what the requests about settings are about: they have one fence.
 const ofCluster = "config"
 
-// tellSettings tells shards a list of settings.
-func tellSettings(shards []string, settings bson.Value) []Request {
+// tellSettings tells shards a list of settings. A shard of an earlier version has none: it
+// cannot be given any, and there are none to take from it. (undo)
+func tellSettings(shards []string, settings bson.Value, undo bool) []Request {
 	return each(shards, func(shard string) Request {
-		return to(shard, "_shardsvrSettings", ofCluster, func(b *bson.Builder) { b.Value("settings", settings) })
+		r := to(shard, "_shardsvrSettings", ofCluster, func(b *bson.Builder) { b.Value("settings", settings) })
+		r.unknown = func() error {
+			if undo {
+				return nil
+			}
+			return mongoerr.New(mongoerr.IncompatibleServerVersion, "the shard %s is of an earlier version, which has no settings of the cluster: upgrade it first", shard)
+		}
+		return r
 	})
 }
 
 // tellAll tells all shards those of an argument.
 func tellAll(name string) stage {
 	return func(o *Operation, _ Answers) []Request {
-		return tellSettings(texts(o.Args, "shards"), o.Args.Lookup(name))
+		return tellSettings(texts(o.Args, "shards"), o.Args.Lookup(name), o.Phase == Undone)
 	}
 }
 
