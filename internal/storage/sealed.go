@@ -363,17 +363,14 @@ func (fs *sealedFS) OpenReadWrite(path string, c vfs.DiskWriteCategory, opts ...
 	return g, nil
 }
 
-// ReuseForWrite makes a new file: under the key of the old one nothing more is written. Where
-// the disk is full, the old one stays, for another attempt.
+// ReuseForWrite makes a new file: under the key of the old one nothing more is written. The old
+// one goes first, as its space may be the last that there is; it may have gone in an attempt
+// before.
 func (fs *sealedFS) ReuseForWrite(oldname, newname string, c vfs.DiskWriteCategory) (vfs.File, error) {
-	f, err := fs.Create(newname, c)
-	if err != nil {
+	if err := fs.FS.Remove(oldname); err != nil && !oserror.IsNotExist(err) {
 		return nil, err
 	}
-	if err := fs.FS.Remove(oldname); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	return f, nil
+	return fs.Create(newname, c)
 }
 
 // Link links a file, where it may have the other name.

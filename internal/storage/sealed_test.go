@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -413,5 +414,40 @@ func TestSealedFiles(t *testing.T) {
 	info, err := fs.Stat("000002.sst")
 	if err != nil || info.Size() != 3 || time.Since(info.ModTime()) > time.Hour {
 		t.Error(info, err)
+	}
+}
+
+// TestReuseOnFullDisk holds that a log takes the space of the one that it is made of, and that
+// this is tried again where others took that space.
+func TestReuseOnFullDisk(t *testing.T) {
+	disk := NewMemFS()
+	fs := &sealedFS{FS: disk, key: seal.NewKey(), id: seal.NewStoreID()}
+	old, err := fs.Create("000003.log", categoryWAL)
+	if err == nil {
+		err = old.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	attempts := 0
+	disk.SetFault(func(op, name string) error {
+		if op != "write" {
+			return nil
+		}
+		attempts++
+		if _, err := disk.Stat("000003.log"); err == nil || attempts == 1 {
+			return syscall.ENOSPC
+		}
+		return nil
+	})
+	if _, err := fs.ReuseForWrite("000003.log", "000007.log", categoryWAL); !vfs.IsNoSpaceError(err) {
+		t.Fatal(err)
+	}
+	f, err := fs.ReuseForWrite("000003.log", "000007.log", categoryWAL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
 	}
 }
