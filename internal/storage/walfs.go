@@ -155,6 +155,20 @@ func (f *spaceFile) Write(p []byte) (n int, err error) {
 	return n, err
 }
 
+func (f *spaceFile) Sync() error     { return f.finish(f.File.Sync) }
+func (f *spaceFile) SyncData() error { return f.finish(f.File.SyncData) }
+func (f *spaceFile) Close() error    { return f.finish(f.File.Close) }
+
+// finish writes what an encrypted file has kept until then, as Write does, and calls last, which
+// is not called again whatever it answers: what one sync has lost the next one does not tell.
+func (f *spaceFile) finish(last func() error) error {
+	var err error
+	if s, ok := f.File.(*sealedFile); ok {
+		err = f.space.retry(f.vital, s.flush)
+	}
+	return errors.Join(err, f.space.retry(false, last))
+}
+
 // manifestFile records in the control file how far it is synced.
 type manifestFile struct {
 	*spaceFile
