@@ -190,7 +190,7 @@ func (c *cloner) note(ctx context.Context, f func(*cloning)) error {
 func (c *cloner) donorHas(ctx context.Context, set *client.Set) (list []bson.Doc, err error) {
 	for after := ""; ; {
 		b := new(bson.Builder).String("_shardsvrDescribe", c.db).String("after", after)
-		a, err := askOther(ctx, set, "admin", b.Finish())
+		a, err := askOther(ctx, set, client.Call{DB: "admin", Body: b.Finish(), Idempotent: true})
 		if err != nil {
 			return nil, err
 		}
@@ -268,8 +268,8 @@ func (s *Shard) entryLike(ctx context.Context, ns schema.Namespace, d, of bson.D
 
 // copy copies the documents of a collection, or of a time series its measurements, in the
 // order in which they lie.
-func (c *cloner) copy(ctx context.Context, set *client.Set, ns schema.Namespace) (n int64, err error) {
-	a, err := askOther(ctx, set, ns.DB, new(bson.Builder).String("find", ns.Coll).Int32("batchSize", cloneBatch).Finish())
+func (c *cloner) copy(ctx context.Context, set other, ns schema.Namespace) (n int64, err error) {
+	a, err := askOther(ctx, set, client.Call{DB: ns.DB, Body: new(bson.Builder).String("find", ns.Coll).Int32("batchSize", cloneBatch).Finish(), Idempotent: true})
 	for name := "firstBatch"; ; name = "nextBatch" {
 		if err != nil {
 			return n, err
@@ -294,7 +294,7 @@ func (c *cloner) copy(ctx context.Context, set *client.Set, ns schema.Namespace)
 			return n, nil
 		}
 		more := new(bson.Builder).Int64("getMore", id).String("collection", ns.Coll).Int32("batchSize", cloneBatch).Finish()
-		a, err = set.Run(ctx, client.Call{DB: ns.DB, Body: more, Member: a.Member})
+		a, err = askOther(ctx, set, client.Call{DB: ns.DB, Body: more, Member: a.Member})
 	}
 }
 

@@ -30,20 +30,25 @@ type other interface {
 
 // ask sends the donor a read-only request.
 func (d *donor) ask(ctx context.Context, db string, body bson.Doc) (client.Answer, error) {
-	return askOther(ctx, d.set, db, body)
+	return askOther(ctx, d.set, client.Call{DB: db, Body: body, Idempotent: true})
 }
 
 // primaryEvery is how often who waits for another shard's answer looks whether its primary is the
 // same.
 const primaryEvery = 10 * time.Second
 
-// askOther sends the primary of another shard a read-only request. It may take long, but it fails,
-// with a transient error, once the shard has had another primary or none for a while: a member
-// that is stopped, or cut off with its connections open, never answers.
-func askOther(ctx context.Context, set other, db string, body bson.Doc) (client.Answer, error) {
+// askOther sends the primary of another shard, or the member of the call, which is or was the
+// primary, a request that changes nothing. It may take long, but it fails, with a transient error,
+// once the shard has had another primary or none for a while: a member that is stopped, or cut off
+// with its connections open, never answers. If no primary was known, it is not known who was
+// asked, and it fails as soon.
+func askOther(ctx context.Context, set other, c client.Call) (client.Answer, error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	asked := set.Primary()
+	asked := c.Member
+	if asked == "" {
+		asked = set.Primary()
+	}
 	go func() {
 		ticker := time.NewTicker(primaryEvery)
 		defer ticker.Stop()
@@ -53,18 +58,15 @@ func askOther(ctx context.Context, set other, db string, body bson.Doc) (client.
 			case <-ctx.Done():
 				return
 			}
-			switch now := set.Primary(); {
-			case asked == "":
-				asked = now
-			case now == asked:
+			if set.Primary() == asked {
 				gone = 0
-			default:
+			} else {
 				gone++
 			}
 		}
-		end(mongoerr.New(mongoerr.HostUnreachable, "%s has not answered, and is no primary any more", asked))
+		end(mongoerr.New(mongoerr.HostUnreachable, "the shard has not answered, and its primary is another one (was %q)", asked))
 	}()
-	return set.Run(ctx, client.Call{DB: db, Body: body, Idempotent: true})
+	return set.Run(ctx, c)
 }
 
 // now returns a cluster time of the donor. Later reads include all writes up to that time.
@@ -176,7 +178,7 @@ func (d *donor) changes(ctx context.Context, position uint64) (ids []bson.Value,
 	}
 	if left != 0 {
 		kill := new(bson.Builder).String("killCursors", "oplog.rs").OpenArray("cursors").Int64("0", left).Close().Finish()
-		if _, err := d.set.Run(ctx, client.Call{DB: "local", Body: kill, Member: a.Member}); err != nil {
+		if _, err := askOther(ctx, d.set, client.Call{DB: "local", Body: kill, Member: a.Member}); err != nil {
 			return nil, 0, false, err
 		}
 	}
@@ -228,7 +230,7 @@ func changedID(operation bson.Doc) (bson.Value, error) {
 func (d *donor) reachesBack(ctx context.Context, member string, position uint64) error {
 	b := new(bson.Builder).String("find", "oplog.rs").OpenDoc("sort").Int32("$natural", 1).Close().
 		OpenDoc("projection").Int32("ts", 1).Close().Int32("limit", 1).Bool("singleBatch", true)
-	a, err := d.set.Run(ctx, client.Call{DB: "local", Body: b.Finish(), Member: member})
+	a, err := askOther(ctx, d.set, client.Call{DB: "local", Body: b.Finish(), Member: member})
 	if err != nil {
 		return err
 	}

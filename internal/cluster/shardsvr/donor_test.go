@@ -90,41 +90,77 @@ func TestDonorLogIsTruncated(t *testing.T) {
 	}
 }
 
-// stopped is a shard whose primary never answers; when a time has passed the others have
-// another one.
+// stopped is a shard whose primary "a" does not answer a command; when a time has passed the others
+// have another one. It is known from some time on.
 type stopped struct {
-	began time.Time
-	after time.Duration
+	began        time.Time
+	known, after time.Duration
+	command      string // "" for all of them
 }
 
 // Primary implements other.
 func (s stopped) Primary() string {
-	if time.Since(s.began) <= s.after {
+	switch passed := time.Since(s.began); {
+	case passed < s.known:
+		return ""
+	case passed <= s.after:
 		return "a"
 	}
 	return "b"
 }
 
 // Run implements other.
-func (s stopped) Run(ctx context.Context, _ client.Call) (client.Answer, error) {
+func (s stopped) Run(ctx context.Context, c client.Call) (client.Answer, error) {
+	if name, _ := c.Body.First(); s.command != "" && s.command != name {
+		return client.Answer{Member: "a", Reply: bson.MustParse(`{operationTime: Timestamp(0, 9), cursor: {id: NumberLong(7), firstBatch: []}}`)}, nil
+	}
 	<-ctx.Done()
 	return client.Answer{}, context.Cause(ctx)
 }
 
-// TestAskedPrimaryIsStopped: who waits for a primary that never answers asks again, once the shard
-// has another one, and not before.
+// TestAskedPrimaryIsStopped: who waits for a primary that never answers fails with a transient
+// error once the shard has another one, and not before; also in the middle of what has several
+// requests, and where no primary was known in time to see who is asked.
 func TestAskedPrimaryIsStopped(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const after = time.Hour
-		began := time.Now()
-		ctx, end := context.WithTimeout(t.Context(), 2*after)
-		defer end()
-		_, err := askOther(ctx, stopped{began, after}, "admin", bson.Empty)
-		if !transient(err) {
-			t.Errorf("it fails with %v", err)
-		}
-		if took := time.Since(began); took < after || took > after+time.Minute {
-			t.Errorf("it took %v", took)
-		}
-	})
+	const after = time.Hour
+	ns := schema.Namespace{DB: "d", Coll: "c"}
+	request := func(ctx context.Context, s stopped) error {
+		_, err := askOther(ctx, s, client.Call{DB: "admin", Body: bson.Empty})
+		return err
+	}
+	for _, x := range []struct {
+		name        string
+		set         stopped
+		least, most time.Duration
+		ask         func(context.Context, stopped) error
+	}{
+		{"a request", stopped{after: after}, after, after + time.Minute, request},
+		{"no primary is known at first", stopped{known: time.Second, after: 2 * time.Second}, 0, time.Minute, request},
+		{"a find of a member", stopped{after: after}, after, after + time.Minute, func(ctx context.Context, s stopped) error {
+			return (&donor{ns: ns, set: s}).reachesBack(ctx, "a", 1)
+		}},
+		{"killCursors", stopped{after: after, command: "killCursors"}, after, after + time.Minute, func(ctx context.Context, s stopped) error {
+			_, _, _, err := (&donor{ns: ns, set: s}).changes(ctx, 1)
+			return err
+		}},
+		{"getMore", stopped{after: after, command: "getMore"}, after, after + time.Minute, func(ctx context.Context, s stopped) error {
+			_, err := (&cloner{}).copy(ctx, s, ns)
+			return err
+		}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				began := time.Now()
+				ctx, end := context.WithTimeout(t.Context(), 2*after)
+				defer end()
+				x.set.began = began
+				if err := x.ask(ctx, x.set); !transient(err) {
+					t.Errorf("it fails with %v", err)
+				}
+				if took := time.Since(began); took < x.least || took > x.most {
+					t.Errorf("it took %v", took)
+				}
+			})
+		})
+	}
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -124,7 +125,7 @@ func (r *request) likeDonor(ctx context.Context, from string, generation bson.Do
 	if err != nil {
 		return err
 	}
-	a, err := askOther(ctx, set, "admin", new(bson.Builder).String("_shardsvrClone", r.name).Bool("describe", true).Finish())
+	a, err := askOther(ctx, set, client.Call{DB: "admin", Body: new(bson.Builder).String("_shardsvrClone", r.name).Bool("describe", true).Finish(), Idempotent: true})
 	if err != nil {
 		return err
 	}
