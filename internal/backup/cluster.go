@@ -96,9 +96,10 @@ func (c *connection) parts(ctx context.Context, uri *client.URI) (all []shardAt,
 	return nil, fmt.Errorf("%s does not know the config servers of its cluster", shard.host)
 }
 
-// openCluster opens copies of the shards and the config servers of a router's cluster.
+// openCluster opens copies of the shards and the config servers of a router's cluster, and closes
+// the connection to the router.
 func (t *taking) openCluster(ctx context.Context, router *connection) (_ context.Context, err error) {
-	t.router = router
+	defer func() { err = errors.Join(err, router.Close()) }()
 	m := t.taken.Manifest
 	m.Format, m.Server = clusterManifestFormat, router.host
 	parts, err := router.parts(ctx, t.o.URI)
@@ -148,8 +149,13 @@ func (t *taking) addPart(ctx context.Context, s shardAt) (context.Context, error
 
 // sameShards returns an error if the shards have changed since the backup has begun: what one
 // that was added has is not in it.
-func (t *taking) sameShards(ctx context.Context) error {
-	shards, err := t.router.shards(ctx)
+func (t *taking) sameShards(ctx context.Context) (err error) {
+	router, err := connect(ctx, t.o.URI) // the one of before may have been restarted since
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, router.Close()) }()
+	shards, err := router.shards(ctx)
 	if err != nil {
 		return err
 	}

@@ -139,8 +139,6 @@ type taking struct {
 	o     TakeOptions
 	taken *Taken
 	parts []*takenPart
-	// router is the connection to the cluster's router; nil for none.
-	router *connection
 	// places has a value for each part whose files are being read.
 	places chan struct{}
 
@@ -153,9 +151,9 @@ type taking struct {
 type takenPart struct {
 	t      *taking
 	part   *Part
-	c      *connection
+	c      *connection // nil when all is stored
 	notes  *notes
-	remote *remoteCopy // nil until it is open
+	remote *remoteCopy // nil while it is not open
 }
 
 // openServer opens the copy of a server, to which c is a connection that it closes.
@@ -197,14 +195,26 @@ func (p *takenPart) open(ctx context.Context) (err error) {
 // close ends all that is open.
 func (t *taking) close(ctx context.Context) (err error) {
 	for _, p := range t.parts {
-		if p.remote != nil {
-			err = errors.Join(err, p.remote.close(context.WithoutCancel(ctx)))
-		}
-		err = errors.Join(err, p.c.Close(), p.notes.lock.Unlock())
+		err = errors.Join(err, p.close(ctx), p.notes.lock.Unlock())
 	}
-	if t.router != nil {
-		err = errors.Join(err, t.router.Close())
+	return err
+}
+
+// closeWithin bounds how long a server is asked to end a copy.
+const closeWithin = 30 * time.Second
+
+// close ends the copy, and closes the connection.
+func (p *takenPart) close(ctx context.Context) (err error) {
+	if p.c == nil {
+		return nil
 	}
+	if p.remote != nil {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeWithin)
+		defer cancel()
+		err = p.remote.close(ctx)
+	}
+	err = errors.Join(err, p.c.Close())
+	p.c, p.remote = nil, nil
 	return err
 }
 
@@ -304,6 +314,9 @@ func (p *takenPart) files(ctx context.Context, known map[string]string, stored m
 		}
 		p.part.Files = append(p.part.Files, file)
 	}
+	// The server need not keep its tables until other parts are stored. Whether it hears of that
+	// is nothing to the backup: it ends what is not used.
+	_ = p.close(ctx)
 	return nil
 }
 

@@ -124,3 +124,32 @@ func TestSlowStore(t *testing.T) {
 		})
 	}
 }
+
+// TestMemberDiesBehindItsFiles holds that a member is not needed any more when its files are
+// stored, while those of other parts are not: its copy was ended then, and no error comes of it.
+func TestMemberDiesBehindItsFiles(t *testing.T) {
+	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	go serveCopy(t, there, false)
+	nc, err := client.Connect(t.Context(), client.Options{Address: "server", Dial: func(context.Context, string) (net.Conn, error) { return here, nil }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	taking := &taking{r: r, o: TakeOptions{Progress: func(string, int64, int64) {}}, taken: &Taken{Manifest: &Manifest{}}, places: make(chan struct{}, 1)}
+	c := &connection{nc, "server"}
+	ctx, p, err := taking.add(t.Context(), &Part{Shard: "s0"}, nil, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.remote = &remoteCopy{c: c, used: time.Now(), files: []remoteFile{{path: "1.sst", name: "1.sst", size: 5}}}
+	if err := taking.files(ctx); err != nil || len(p.part.Files) != 1 {
+		t.Fatal(p.part.Files, err)
+	}
+	there.Close()
+	if err := taking.close(ctx); err != nil {
+		t.Error(err)
+	}
+}
