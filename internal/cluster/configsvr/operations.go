@@ -2,6 +2,7 @@ package configsvr
 
 import (
 	"context"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -197,10 +198,13 @@ func (t *term) cancel(number int64, cause error) {
 	}
 }
 
-// interrupt requests that an operation be undone to which a DDL does not wait. A resharding
-// is not: only abortReshardCollection ends it.
+// awaited are the kinds of operations for which a DDL waits. Only abortReshardCollection ends a
+// resharding; what changes settings or the list of shards is what another client waits for.
+var awaited = []string{step.KindReshard, step.KindSettings, step.KindAddShard, step.KindRemoveShard}
+
+// interrupt requests that an operation be undone for which a DDL does not wait.
 func (t *term) interrupt(number int64, cause error) {
-	if r := t.find(number); r != nil && r.op.Kind != step.KindReshard {
+	if r := t.find(number); r != nil && !slices.Contains(awaited, r.op.Kind) {
 		t.cancel(number, cause)
 	}
 }
