@@ -127,7 +127,7 @@ func (t *taking) openCluster(ctx context.Context, router *connection) (_ context
 		}
 		m.Time = max(m.Time, p.part.Time)
 	}
-	return ctx, nil
+	return ctx, m.distinctSets()
 }
 
 // addPart adds a part of the cluster.

@@ -33,3 +33,17 @@ func TestLatestOfCluster(t *testing.T) {
 		t.Errorf("it would be restored to %s", at)
 	}
 }
+
+// TestSetsOfOneName holds that no cluster is restored of which two parts are sets of one name, or
+// would be.
+func TestSetsOfOneName(t *testing.T) {
+	for _, c := range []struct {
+		config, host string
+		refused      bool
+	}{{"cfg", "new", false}, {"rs0", "new", true}, {"cfg", "rs1", true}} {
+		m := &Manifest{name: "backups/" + string(make([]byte, 2*sumBytes)), Parts: []*Part{{Shard: "s0", Set: "rs0"}, {Shard: configPart, Set: c.config}}}
+		if err := m.checkHosts(map[string]string{"s0": "rs1/h:1", configPart: c.host + "/h:2"}); (err != nil) != c.refused {
+			t.Errorf("%s, which will be %s: %v", c.config, c.host, err)
+		}
+	}
+}

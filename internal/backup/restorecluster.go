@@ -90,10 +90,32 @@ func (m *Manifest) nowhere() map[string]string {
 	return hosts
 }
 
+// distinctSets refuses parts that are sets of one name: an address in the data could be that of
+// either.
+func (m *Manifest) distinctSets() error {
+	sets := map[string]string{}
+	for _, p := range m.Parts {
+		if other, ok := sets[p.Set]; ok {
+			return fmt.Errorf("the parts %s and %s of the cluster are both a replica set %s: such a cluster can be neither backed up nor restored as one", other, p.Shard, p.Set)
+		}
+		sets[p.Set] = p.Shard
+	}
+	return nil
+}
+
 // checkHosts checks that it is said of each part, and of nothing else, where it will be.
 func (m *Manifest) checkHosts(hosts map[string]string) error {
+	if err := m.distinctSets(); err != nil {
+		return err
+	}
+	sets := map[string]string{}
 	for _, p := range m.Parts {
-		if _, err := client.ParseSetString(hosts[p.Shard]); err != nil {
+		at, err := client.ParseSetString(hosts[p.Shard])
+		if other, ok := sets[at.Name]; ok && err == nil {
+			return fmt.Errorf("--host says that the parts %s and %s will both be a replica set %s: each needs a name of its own", other, p.Shard, at.Name)
+		}
+		sets[at.Name] = p.Shard
+		if err != nil {
 			var all []string
 			for _, p := range m.Parts {
 				all = append(all, fmt.Sprintf("--host %s=%s/HOST:PORT", p.Shard, p.Set))

@@ -120,7 +120,10 @@ func (s *Server) decideAddShard(at client.SetString, host, name string, has []st
 		}
 		return decision{nothing: true}, sh.ID, nil
 	}
+	config, _, _ := strings.Cut(s.ConfigDB(), "/")
 	switch {
+	case name != configShard && config == at.Name: // a backup could not tell one from the other
+		return decision{}, "", mongoerr.New(mongoerr.OperationFailed, "Cannot add %s as a shard since the config servers are a replica set of that name", at)
 	case name != "" && taken(name):
 		return decision{}, "", mongoerr.New(mongoerr.OperationFailed, "A shard named %s exists already", name)
 	case name == "" && !taken(at.Name):
