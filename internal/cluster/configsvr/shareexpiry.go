@@ -38,21 +38,23 @@ func (s *Server) shareExpiry() *command.Command {
 }
 
 func (s *Server) runShareExpiry(ctx context.Context, op *command.Op) error {
-	t, err := s.term()
-	if err != nil {
-		return err
-	}
 	budgets := op.Args.Structs("budgets")
 	if len(budgets) > maxShares {
 		return badValue("%d budgets are asked for, and %d may be", len(budgets), maxShares)
 	}
-	if err := s.Primary.ReadIndex(ctx); err != nil { // a new primary has begun its term behind the request
+	now := time.Now() // what is given counts from here: whoever is primary next begins its term later
+	if err := s.Primary.ReadIndex(ctx); err != nil {
+		return err
+	}
+	t, err := s.term()
+	if err != nil {
 		return err
 	}
 	s.sharing.Lock()
 	defer s.sharing.Unlock()
-	now := time.Now()
-	s.sharing.of(t, now)
+	if !s.sharing.of(t, now) {
+		return errDeposed
+	}
 	b := op.Reply.OpenArray("parts")
 	for i := range budgets {
 		id, _ := budgets[i].UUID("collection")
@@ -93,13 +95,17 @@ type givenShare struct {
 	until time.Time
 }
 
-// of begins anew in each term, and forgets who has not asked for long. The caller holds the lock.
-func (s *sharing) of(t *term, now time.Time) {
+// of begins anew in each term, and forgets who has not asked for long. False for a term before
+// the one of which it is. The caller holds the lock.
+func (s *sharing) of(t *term, now time.Time) bool {
+	if s.term != nil && t.began.Before(s.term.began) {
+		return false
+	}
 	if s.term != t {
 		s.term, s.gives, s.swept, s.budgets = t, t.began.Add(shareHeld), now, map[sharedBudget]map[string]*shareholder{}
 	}
 	if now.Sub(s.swept) < shareHeld {
-		return
+		return true
 	}
 	s.swept = now
 	for b, all := range s.budgets {
@@ -112,6 +118,7 @@ func (s *sharing) of(t *term, now time.Time) {
 			delete(s.budgets, b)
 		}
 	}
+	return true
 }
 
 // held is the most that the shard may have.
@@ -159,9 +166,13 @@ func (s *sharing) give(b sharedBudget, shard string, lag int64, now time.Time) (
 	}
 	part = min(part, max(free, 0))
 	h.held(now)
+	until := now.Add(shareHeld)
 	for n := len(h.given); n > 0 && h.given[n-1].part <= part; n-- {
+		if o := h.given[n-1].until; o.After(until) { // of a request that came later
+			until = o
+		}
 		h.given = h.given[:n-1]
 	}
-	h.given = append(h.given, givenShare{part, now.Add(shareHeld)})
+	h.given = append(h.given, givenShare{part, until})
 	return part
 }

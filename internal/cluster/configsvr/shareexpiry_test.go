@@ -24,11 +24,15 @@ func TestWholeBudget(t *testing.T) {
 		now := time.Unix(1_000_000, 0)
 		s, shards := sharing{}, make([]shard, 1+rng.IntN(6))
 		primary := &term{began: now}
+		var before *term // an earlier one of the same process, of which requests may be under way
 		var most, given float64
 		for range steps {
 			now = now.Add(step)
 			if rng.IntN(200) == 0 {
-				primary, s = &term{began: now}, sharing{}
+				before, primary = primary, &term{began: now}
+				if rng.IntN(2) == 0 {
+					before, s = nil, sharing{}
+				}
 			}
 			var sum float64
 			for i := range shards {
@@ -46,8 +50,15 @@ func TestWholeBudget(t *testing.T) {
 				if rng.IntN(30) == 0 {
 					continue // the question is lost
 				}
-				s.of(primary, now)
-				h.answer = s.give(sharedBudget{rule: "at_1"}, fmt.Sprint(i), rng.Int64N(3)*rng.Int64N(100_000), now)
+				in, at := primary, now
+				if before != nil && rng.IntN(5) == 0 { // the request was let in before that term ended
+					in, at = before, primary.began
+				}
+				if !s.of(in, at) {
+					continue
+				}
+				h.asked = at
+				h.answer = s.give(sharedBudget{rule: "at_1"}, fmt.Sprint(i), rng.Int64N(3)*rng.Int64N(100_000), at)
 				if rng.IntN(10) > 0 {
 					h.arrives = now.Add(time.Duration(rng.IntN(20)) * step)
 				}
