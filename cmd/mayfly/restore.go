@@ -37,7 +37,8 @@ their options and indexes. Documents that are there already, by their _id, stay 
   --host PART=SET/HOST:PORT,…
                             of a cluster: where a shard, or the part config, will be; needed
                             for each. NEWDIR gets a data directory for each part
-  --part PART               only this part of a cluster, to the same time; may be repeated
+  --part PART               only this part of a cluster; may be repeated. It needs --at with a
+                            time, or --backup, the same for each part
   --keepExpired             leave what is due to the TTL monitor: else the server removes it
                             before it serves
   --encryptionKeyFile FILE  the key of an encrypted repository

@@ -2,6 +2,7 @@ package backup
 
 import (
 	"errors"
+	"strings"
 	"testing"
 )
 
@@ -44,6 +45,32 @@ func TestSetsOfOneName(t *testing.T) {
 		m := &Manifest{name: "backups/" + string(make([]byte, 2*sumBytes)), Parts: []*Part{{Shard: "s0", Set: "rs0"}, {Shard: configPart, Set: c.config}}}
 		if err := m.checkHosts(map[string]string{"s0": "rs1/h:1", configPart: c.host + "/h:2"}); (err != nil) != c.refused {
 			t.Errorf("%s, which will be %s: %v", c.config, c.host, err)
+		}
+	}
+}
+
+// TestPartsOfOneTime holds that parts are restored by themselves only to a time that is the same
+// at the next run, and that the error has one.
+func TestPartsOfOneTime(t *testing.T) {
+	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &Manifest{name: "backups/" + string(make([]byte, 2*sumBytes)), Part: Part{Time: 20 << 32}, Parts: []*Part{{Shard: "s0", Set: "s0", SetID: "a", Time: 20 << 32}}}
+	for _, c := range []struct {
+		at     Time
+		backup string
+		fixed  bool
+	}{{0, "", false}, {0, "2026", true}, {20 << 32, "", true}, {Latest, "", false}, {Latest, "2026", false}} {
+		o := RestoreOptions{At: c.at, Backup: c.backup, Hosts: map[string]string{"s0": "s0/h:1"}, Parts: []string{"s0"}}
+		if o.fixesTime() != c.fixed {
+			t.Errorf("%s of %q: %v", c.at, c.backup, !c.fixed)
+		}
+		if c.at == Latest {
+			continue // which needs a log
+		}
+		if _, err := r.restoreCluster(t.Context(), m, o); err == nil || strings.Contains(err.Error(), "say --at 20.0 ") == c.fixed {
+			t.Errorf("%s of %q: %v", c.at, c.backup, err)
 		}
 	}
 }

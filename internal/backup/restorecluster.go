@@ -40,6 +40,9 @@ func (r *Repository) restoreCluster(ctx context.Context, m *Manifest, o RestoreO
 	if err != nil {
 		return nil, err
 	}
+	if len(o.Parts) > 0 && !o.fixesTime() {
+		return nil, fmt.Errorf("parts that are restored by themselves fit together if all are of one time: say --at %s for each (--at latest, and no --at without --backup, may be another time for the next)", at)
+	}
 	done := &Restored{Manifest: m, Reached: at}
 	a := &adoption{m: m, hosts: o.Hosts, id: m.newCluster(at, o.Hosts)}
 	var all []*restoredPart
@@ -79,6 +82,11 @@ func (r *Repository) restoreCluster(ctx context.Context, m *Manifest, o RestoreO
 		}
 	}
 	return done, storage.SetFinished(storage.OSFS(), o.To)
+}
+
+// fixesTime reports whether the options stand for one time, whatever else is stored later.
+func (o *RestoreOptions) fixesTime() bool {
+	return o.At != Latest && (o.At != 0 || o.Backup != "")
 }
 
 // nowhere has places for the parts at which there is nothing.
