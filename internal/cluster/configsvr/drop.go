@@ -20,6 +20,10 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	asked, err := s.database(databaseOf(ns))
+	if err != nil {
+		return err
+	}
 	alone, err := s.alone(ctx, ns)
 	if err == nil {
 		err = alone.checkUUID(op)
@@ -47,6 +51,8 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 				return decision{}, err
 			}
 			b.Binary("uuid", 4, c.UUID[:]).Strings("shards", ids(all)...).String("primary", db.Primary)
+		case !bson.Equal(bson.Document(db.Version), bson.Document(asked.Version)): // it is on another shard, or is another one
+			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the primary shard of %s has changed", db.Name)
 		case alone.UUID != bson.UUID{}:
 			b.Binary("uuid", 4, alone.UUID[:]).Strings("shards", db.Primary).String("primary", db.Primary)
 		case alone.Namespace != "": // a view

@@ -36,6 +36,8 @@ type cluster struct {
 	failing, refusing map[string]int
 	// onAsk sees each request before it is done and after; true has it without an answer.
 	onAsk func(body bson.Doc, done bool) bool
+	// onList is called once, before collections are listed.
+	onList func()
 }
 
 // set is a replica set that may be a shard.
@@ -113,9 +115,15 @@ func (c *cluster) Ask(ctx context.Context, host, db string, body bson.Doc) (bson
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
+	name, _ := body.First()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	name, _ := body.First()
+	if f := c.onList; f != nil && name == "listCollections" {
+		c.onList = nil
+		c.mu.Unlock()
+		f()
+		c.mu.Lock()
+	}
 	if c.failing[name] > 0 {
 		c.failing[name]--
 		return nil, mongoerr.New(mongoerr.HostUnreachable, "no answer")
