@@ -88,6 +88,8 @@ var (
 	ErrLockDamaged = errors.New("it cannot be read: it is damaged")
 	// ErrOtherMaster says that another master key has wrapped the store key.
 	ErrOtherMaster = errors.New("another master key is needed")
+	// ErrUnopened says one of both: a CommandMaster does not tell.
+	ErrUnopened = errors.New("what the program answers is not the store key: it has another master key, or what it was given is damaged")
 )
 
 // DecodeLock reads a lock. Errors: ErrLockDamaged.
@@ -104,7 +106,8 @@ func DecodeLock(b []byte) (*Lock, error) {
 	return l, nil
 }
 
-// Open returns the store key. Errors: ErrOtherMaster, ErrLockDamaged, and those of the master.
+// Open returns the store key. Errors: ErrOtherMaster, ErrLockDamaged, ErrUnopened, and those of the
+// master.
 func (l *Lock) Open(m Master) (Key, StoreID, error) {
 	id := StoreID(l.Store)
 	if l.MasterKey != m.ID() {
@@ -118,6 +121,9 @@ func (l *Lock) Open(m Master) (Key, StoreID, error) {
 		return nil, id, err
 	}
 	if len(store) != KeyBytes || !hmac.Equal(l.Mac, l.mac(store)) {
+		if _, ok := m.(CommandMaster); ok {
+			return nil, id, ErrUnopened
+		}
 		return nil, id, ErrLockDamaged
 	}
 	return store, id, nil

@@ -89,7 +89,7 @@ func TestCommandMaster(t *testing.T) {
 	if _, _, err := l.Open(KeyMaster(NewKey())); !errors.Is(err, ErrOtherMaster) {
 		t.Errorf("a key in place of the command: %v", err)
 	}
-	if _, _, err := l.Open(script("other", "cat")); !errors.Is(err, ErrLockDamaged) {
+	if _, _, err := l.Open(script("other", "cat")); !errors.Is(err, ErrUnopened) || errors.Is(err, ErrLockDamaged) {
 		t.Errorf("another command: %v", err)
 	}
 	for text, want := range map[string]string{
