@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,7 +65,7 @@ func (r *Router) runAppendOplogNote(ctx context.Context, op *command.Op) error {
 
 // runFsync makes everything durable, on the config servers and all shards. With a lock it also
 // blocks the writes of all of them, or none: whoever has locked is unlocked if another one
-// cannot. (Manual: database command fsync.)
+// cannot, and whose answer was lost is named in the error. (Manual: database command fsync.)
 func (r *Router) runFsync(ctx context.Context, op *command.Op) error {
 	if op.Args.Bool("lock") {
 		return r.lockAll(ctx, op)
@@ -88,13 +89,14 @@ const lockTime = 10 * time.Minute
 
 // lockAll locks the config servers and all shards. It waits for their answers also when its
 // client has gone, so that no lock is left of which nobody knows; each of them ends its wait by
-// itself. A shard that was added after the list was read is locked then: no more can be added,
+// itself. Whoever has not answered is named, and not unlocked: the lock that it has may be an
+// earlier one. A shard that was added after the list was read is locked then: no more can be added,
 // as the config servers are locked.
 func (r *Router) lockAll(ctx context.Context, op *command.Op) error {
 	all, cancel := context.WithTimeoutCause(context.WithoutCancel(ctx), lockTime, mongoerr.New(mongoerr.LockTimeout, "a server has not answered within %s, and may be locked", lockTime))
 	defer cancel()
 	body := passed(op)
-	var locked []string
+	var locked, open []string
 	var replies []bson.Doc
 	lock := func() (more bool, err error) {
 		names, err := r.servers(all)
@@ -104,8 +106,11 @@ func (r *Router) lockAll(ctx context.Context, op *command.Op) error {
 		names = slices.DeleteFunc(names, func(name string) bool { return slices.Contains(locked, name) })
 		got, errs := r.everyReply(all, op, names, body)
 		for i, name := range names {
-			if errs[i] == nil {
+			switch {
+			case errs[i] == nil:
 				locked, replies = append(locked, name), append(replies, got[i])
+			case all.Err() != nil || mongoerr.Is(errs[i], mongoerr.HostUnreachable):
+				open = append(open, name)
 			}
 		}
 		return len(names) > 0, mongoerr.Prefix(firstOf(names, errs), "cannot lock")
@@ -116,6 +121,9 @@ func (r *Router) lockAll(ctx context.Context, op *command.Op) error {
 		}
 		if err != nil {
 			r.unlockAfter(ctx, op, locked)
+			if len(open) > 0 {
+				err = mongoerr.Prefix(err, strings.Join(open, ", ")+" may be locked, as fsyncLock in currentOp there says")
+			}
 			return err
 		}
 	}

@@ -97,6 +97,13 @@ func TestFsyncLock(t *testing.T) {
 	if n := locked(); n != 0 {
 		t.Errorf("%d shards stay locked", n)
 	}
+	c.on("s1", "admin", `{configureFailPoint: "failCommand", mode: {times: 1}, data: {failCommands: ["fsync"], closeConnection: true}}`)
+	if _, err := c.connect(c.address).Run(t.Context(), "admin", bson.MustParse(`{fsync: 1, lock: true}`)); err == nil || !strings.Contains(err.Error(), "s1 may be locked") {
+		t.Errorf("where the answer of s1 is lost: %v", err)
+	}
+	if n := locked(); n != 0 {
+		t.Errorf("%d shards stay locked", n)
+	}
 	c.do("app", `{insert: "c", documents: [{_id: 5}]}`)
 }
 
