@@ -220,7 +220,8 @@ func (r *Router) runSetting(ctx context.Context, op *command.Op) error {
 	if err := r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Finish(), Idempotent: true}); err != nil {
 		return err
 	}
-	return r.readSettings(ctx)
+	r.refreshSettings(ctx)
+	return nil
 }
 
 // runGetClusterParameter asks the config servers, which have the parameters of the cluster.

@@ -73,9 +73,15 @@ func (r *Router) readSettings(ctx context.Context) error {
 // changed them.
 func (r *Router) FollowSettings(ctx context.Context) {
 	for client.Sleep(ctx, settingsInterval) == nil {
-		if err := r.readSettings(ctx); err != nil && ctx.Err() == nil {
-			r.Log.InfoContext(ctx, "The config servers do not say the query settings", "error", err)
-		}
+		r.refreshSettings(ctx)
+	}
+}
+
+// refreshSettings reads the settings, if the config servers answer: else FollowSettings will. What
+// was set is in effect on the shards.
+func (r *Router) refreshSettings(ctx context.Context) {
+	if err := r.readSettings(ctx); err != nil && ctx.Err() == nil {
+		r.Log.InfoContext(ctx, "The config servers do not say the query settings", "error", err)
 	}
 }
 
@@ -95,7 +101,8 @@ func (r *Router) passSettings(ctx context.Context, op *command.Op) error {
 	if err := r.passToConfig(ctx, op, client.Call{DB: "admin", Body: b.Finish(), Idempotent: true}); err != nil {
 		return err
 	}
-	return r.readSettings(ctx)
+	r.refreshSettings(ctx)
+	return nil
 }
 
 // bySettings runs a query by what is set for its shape: shards hear it in a field of the

@@ -209,4 +209,11 @@ func TestClusterParameters(t *testing.T) {
 			t.Errorf("after one that failed %s has %s instead of %s", name, got, want)
 		}
 	}
+	// What is in effect everywhere is answered so, although the router cannot read it now.
+	config := c.connect(c.config)
+	for _, mode := range []string{"alwaysOn", "off"} {
+		c.done("configureFailPoint")(config.Run(t.Context(), "admin", bson.MustParse(fmt.Sprintf(
+			`{configureFailPoint: "failCommand", mode: "%s", data: {failCommands: ["find"], errorCode: 96}}`, mode))))
+		c.do("admin", `{setClusterParameter: {defaultMaxTimeMS: {readOperations: 60000}}}`)
+	}
 }
