@@ -152,7 +152,7 @@ func (s *Server) settingsChanged() {
 }
 
 // definesFor are the kinds of operations that do what clients say about what their collections
-// are. They are not moves, which go on where user writes are blocked.
+// are. They are not moves, nor reshardings and unshardings, which go on where user writes are blocked.
 var definesFor = []string{
 	step.KindShardCollection, step.KindDrop, step.KindDropDatabase, step.KindCreateDatabase, step.KindRename, step.KindRenameUnsharded, step.KindRefine, step.KindIndexes,
 }
