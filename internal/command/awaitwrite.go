@@ -25,7 +25,7 @@ func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 	}
 	at := op.lastWrite()
 	if at.Index == 0 {
-		at = d.Member.Shown()
+		at = d.Member.Applied()
 	}
 	if wc.WTimeout > 0 {
 		var stop context.CancelFunc

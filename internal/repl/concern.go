@@ -34,7 +34,7 @@ type Wait struct {
 }
 
 // WaitConcern calls done when the members that the concern asks for hold an entry that
-// this member has proposed or seen committed. Errors: 100 and 79, immediately, where the set
+// this member has proposed and applied. Errors: 100 and 79, immediately, where the set
 // cannot meet it; the error of a step-down.
 func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 	met, err := g.concern(at, c)

@@ -62,10 +62,7 @@ type Member struct {
 	// replicated counts the operations of other members that this one has applied.
 	replicated struct{ inserted, updated, deleted, commands atomic.Int64 }
 	door       door
-	// shown is the last entry whose effect may be visible, which is applied only when all that
-	// belongs to it is done; nil for none.
-	shown  atomic.Pointer[Position]
-	resume func() // what Quiesce has ended; the group's goroutine's
+	resume     func() // what Quiesce has ended; the group's goroutine's
 
 	opened time.Time
 	ready  atomic.Uint64 // the term in which the member has stepped up
@@ -208,7 +205,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		if err := e.Apply(catalog.LogPosition{}); err != nil {
 			return err
 		}
-		noteOpTime(ctx, m.Shown())
+		noteOpTime(ctx, m.replica.Applied())
 		return nil
 	}
 	ev := e.Evaluation()
@@ -288,8 +285,6 @@ func (m *Member) openEffects(e *storage.Engine) (_ Effects, err error) {
 
 // Apply implements Effects.
 func (f effects) Apply(run []Change) error {
-	at := run[len(run)-1].At // a copy: the run's memory is used again
-	f.m.shown.Store(&at)
 	n, err := applyTo(f.m.catalog, run)
 	if err != nil {
 		return err

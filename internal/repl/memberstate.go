@@ -87,16 +87,6 @@ func (m *Member) Readable() error {
 // while it does not belong to a set. It is not before any commit that has returned.
 func (m *Member) Applied() Position { return m.replica.Applied() }
 
-// Shown returns the position of the last entry of which a read may have seen anything: Applied, or
-// one that is being applied, which the set has committed.
-func (m *Member) Shown() Position {
-	at := m.Applied()
-	if s := m.shown.Load(); s != nil && s.Index > at.Index {
-		return *s
-	}
-	return at
-}
-
 // Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }
 
