@@ -52,12 +52,10 @@ func (n *Node) KeepSettings(ctx context.Context, list bson.Value) error {
 func (n *Node) keepClusterBlock(ctx context.Context, doc bson.Doc) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, blockWait, mongoerr.New(mongoerr.LockTimeout, "Blocking user writes timed out waiting for running writes"))
 	defer cancel()
-	select {
-	case n.block.changing <- struct{}{}:
-		defer func() { <-n.block.changing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := n.block.begin(ctx); err != nil {
+		return err
 	}
+	defer n.block.end()
 	stored, err := n.Catalog.Kept(BlockNamespace, BlockID)
 	if err != nil {
 		return err

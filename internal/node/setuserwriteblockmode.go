@@ -35,6 +35,19 @@ func (n *Node) setUserWriteBlockMode() *command.Command {
 	}
 }
 
+// begin waits until nobody else changes the block.
+func (b *userWriteBlock) begin(ctx context.Context) error {
+	select {
+	case b.changing <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// end lets the next one change the block, after begin.
+func (b *userWriteBlock) end() { <-b.changing }
+
 func (n *Node) runSetUserWriteBlockMode(ctx context.Context, op *command.Op) error {
 	switch {
 	case n.Dispatcher.Member == nil:
@@ -42,12 +55,10 @@ func (n *Node) runSetUserWriteBlockMode(ctx context.Context, op *command.Op) err
 	case n.shard || n.ConfigServer:
 		return mongoerr.New(mongoerr.IllegalOperation, "setUserWriteBlockMode cannot be run on shardsvrs nor configsvrs")
 	}
-	select {
-	case n.block.changing <- struct{}{}:
-		defer func() { <-n.block.changing }()
-	case <-ctx.Done():
-		return context.Cause(ctx)
+	if err := n.block.begin(ctx); err != nil {
+		return err
 	}
+	defer n.block.end()
 	stored, err := n.Catalog.Kept(BlockNamespace, BlockID)
 	if err != nil {
 		return err
@@ -172,7 +183,7 @@ func (n *Node) recoverBlock(context.Context) error {
 func (n *Node) followBlock(ctx context.Context) {
 	select {
 	case n.block.changing <- struct{}{}:
-		defer func() { <-n.block.changing }()
+		defer n.block.end()
 	default:
 		return
 	}
