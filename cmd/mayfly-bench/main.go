@@ -63,6 +63,8 @@ func run(args []string) int {
 	port := f.Int("wire-server", 0, "serve -wire on this port (the benchmark starts it itself)")
 	hollow := f.Int("hollow-server", 0, "serve -hollow on this port (the benchmark starts it itself)")
 	hollowCosmos := f.Int("hollow-cosmos", 0, "serve -hollow for the rows of the Cosmos DB endpoint on this port (the benchmark starts it itself)")
+	forwarder := f.Int("forwarder", 0, "forward connections to this port to -forward-to (the benchmark starts it itself)")
+	forwardTo := f.Int("forward-to", 0, "the port to which -forwarder forwards")
 	switch err := f.Parse(args); {
 	case errors.Is(err, flag.ErrHelp):
 		return config.ExitClean
@@ -77,6 +79,9 @@ func run(args []string) int {
 	}
 	if *hollowCosmos != 0 {
 		return benchEnd(bench.ServeHollowCosmos(*hollowCosmos))
+	}
+	if *forwarder != 0 {
+		return benchEnd(bench.ServeForwarder(*forwarder, *forwardTo))
 	}
 	self, err := os.Executable()
 	if err != nil {

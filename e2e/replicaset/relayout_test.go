@@ -54,8 +54,10 @@ func TestSetRelayout(t *testing.T) {
 	until(t, "it is a secondary", func() error { return w.is(first, 2) })
 	w.admin(second, bson.D{{Key: "replSetStepDown", Value: 60}})
 	third := w.primary(second)
-	us.stop() // relayout gives way to them, however busy the machine is
+	us.stop() // relayout gives way to clients, on a busy machine for minutes
+	ws.stop()
 	us.work.Wait()
+	ws.work.Wait()
 	until(t, "relayout ends", func() error {
 		if r, err := w.relayout(third); err != nil || r.Running || r.Collections == 0 || r.DocumentsMoved == 0 {
 			return fmt.Errorf("%+v, %v", r, err)

@@ -141,7 +141,7 @@ func (b *bench) filled(ctx context.Context, s system) (*dataset, error) {
 
 // routerCost prints each row by the router of a cluster of one shard beside the shard that
 // is asked directly.
-func (b *bench) routerCost(ctx context.Context, c *cluster, rows []row) error {
+func (b *bench) routerCost(ctx context.Context, c *cluster, rows []row) (err error) {
 	if len(rows) == 0 {
 		return nil
 	}
@@ -154,36 +154,41 @@ func (b *bench) routerCost(ctx context.Context, c *cluster, rows []row) error {
 	if err != nil {
 		return err
 	}
-	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "\nby a router, one shard\tclients\tops/s\tp50\tp99\tcpu/op\tclient\tof it router\tthe shard directly\tp50\tp99\tcpu/op\tclient\tcost\tp50 more\thollow cpu/op\tat least\t")
-	if b.hollow != nil {
-		b.data[b.hollow] = newDataset(b.o.Documents)
+	between, err := startForwarder(ctx, b.dir, b.o.Self, direct)
+	if err != nil {
+		return err
 	}
+	defer func() { err = errors.Join(err, between.close()) }()
+	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "\nby a router, one shard\tclients\tops/s\tp50\tp99\tcpu/op\tclient\tof it router\tthe shard directly\tp50\tp99\tcpu/op\tclient\tcost\tp50 more\tforwarded\tp50\tp99\tcpu/op\tclient\tcost\tp50 more\t")
 	for _, r := range rows {
-		m, err := b.inTurns(ctx, c, direct, r, routed, alone)
+		m, err := b.inTurns(ctx, c, direct, between, r, routed, alone)
 		if err != nil {
 			return fmt.Errorf("%s: %w", r.name, err)
 		}
 		cells := append([]string{r.name, fmt.Sprint(shardedClients)}, m.by.cells(r.documents)...)
 		cells = append(append(cells, micros(m.router)), m.to.cells(r.documents)...)
-		cells = append(cells, fmt.Sprintf("%.2f", float64(m.by.cpu)/float64(m.to.cpu)), micros(m.by.p50-m.to.p50))
-		if m.hollow != nil {
-			cells = append(cells, micros(m.hollow.cpu), fmt.Sprintf("%.2f", float64(m.hollow.cpu+m.to.cpu)/float64(m.to.cpu)))
-		}
+		cells = append(append(cells, more(m.by, m.to)...), m.forwarded.cells(r.documents)...)
+		cells = append(cells, more(m.forwarded, m.to)...)
 		fmt.Fprintln(w, strings.Join(cells, "\t")+"\t")
 	}
 	return w.Flush()
 }
 
-// routedRow is a row by a router, on the shard directly, and on a server that has every
-// answer ready: a router has to answer as well.
+// more is what an operation costs beside the same on the shard directly.
+func more(by, to *result) []string {
+	return []string{fmt.Sprintf("%.2f", float64(by.cpu)/float64(to.cpu)), micros(by.p50 - to.p50)}
+}
+
+// routedRow is a row by a router, on the shard directly, and by a process in between that
+// looks at nothing.
 type routedRow struct {
-	by, to, hollow *result
-	router         time.Duration // the router's part of the processor time of an operation
+	by, to, forwarded *result
+	router            time.Duration // the router's part of the processor time of an operation
 }
 
 // inTurns measures a row on all sides in turns.
-func (b *bench) inTurns(ctx context.Context, c *cluster, direct *directShard, r row, routed, alone *dataset) (*routedRow, error) {
+func (b *bench) inTurns(ctx context.Context, c *cluster, direct *directShard, between *forwarder, r row, routed, alone *dataset) (*routedRow, error) {
 	m := new(routedRow)
 	for turn := range shardedTurns {
 		before, err := c.router.cpu()
@@ -206,11 +211,8 @@ func (b *bench) inTurns(ctx context.Context, c *cluster, direct *directShard, r 
 		if err := keepLeast(ctx, &m.to, direct, alone, r, b.o.Duration); err != nil {
 			return nil, fmt.Errorf("directly: %w", err)
 		}
-		if b.hollow == nil {
-			continue
-		}
-		if err := keepLeast(ctx, &m.hollow, b.hollow, b.data[b.hollow], r, b.o.Duration); err != nil {
-			return nil, fmt.Errorf("hollow: %w", err)
+		if err := keepLeast(ctx, &m.forwarded, between, alone, r, b.o.Duration); err != nil {
+			return nil, fmt.Errorf("forwarded: %w", err)
 		}
 	}
 	return m, nil

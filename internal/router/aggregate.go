@@ -302,6 +302,9 @@ func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parse
 	m.account.Open(a.r.Memory)
 	s.env.Memory = &m.account
 	run := &pipeline.Run{Env: s.env, World: &world{a, s}, Inside: new(pipeline.Examined)}
+	if a.diskUse() {
+		run.SpillDir = a.r.SpillDir
+	}
 	s.env.Watch(ctx)
 	var from pipeline.Iterator
 	if in != nil {
@@ -320,6 +323,14 @@ func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parse
 	return command.WriteCursorReply(ctx, a.op, command.CursorSpec{
 		NS: a.shown, Cursor: m, BatchSize: sizeOf(batch, command.DefaultBatch), Doing: "PlanExecutor error during aggregation", Vars: snapshotTime(a.op),
 	})
+}
+
+// diskUse reports whether the router's part may use the disk.
+func (a *aggregation) diskUse() bool {
+	if v := a.op.Body.Lookup("allowDiskUse"); v.Type == bson.TypeBool {
+		return v.Bool()
+	}
+	return a.r.allowDiskUse.Load()
 }
 
 // parsedPipeline is a pipeline with the scope of its expressions.

@@ -35,6 +35,8 @@ type Options struct {
 	JavaScript *javascript.Engine
 	// Memory is the memory budget of all operations; nil for none.
 	Memory *memory.Budget
+	// SpillDir is where the router's part of pipelines puts what memory cannot hold.
+	SpillDir string
 }
 
 // Router is a cluster's router. Its methods are the handlers of its commands.
@@ -55,6 +57,8 @@ type Router struct {
 
 	accounts *account.Store
 	access   *access.Control
+	// allowDiskUse says whether pipelines that do not say so may use the disk.
+	allowDiskUse *command.BoolParam
 	// userInterval is how often, in seconds, the router asks whether users have changed.
 	userInterval *command.IntParam
 }
@@ -72,6 +76,7 @@ func New(o Options) *Router {
 	}
 	r.accounts = account.New(account.Options{Source: configUsers{r}, Keys: o.Keys, ByCertificate: o.ByCertificate, Log: o.Log, Params: o.Dispatcher.Params})
 	r.access = &access.Control{Accounts: r.accounts, Collections: collectionsOf{r}}
+	r.allowDiskUse = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "allowDiskUseByDefault", Default: true})
 	r.userInterval = o.Dispatcher.Params.Int(command.IntSpec{Name: "userCacheInvalidationIntervalSecs", Default: 30, Min: 1, HasMin: true, Max: 86_400, HasMax: true})
 	r.samples = samples{
 		router: r,

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"os"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/client"
@@ -31,7 +32,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	others.Log = s.log.Logger("SHARDING")
 	r := router.New(router.Options{
 		JavaScript: engine,
-		ConfigDB:   at, Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), AccessControl: s.Options.Security.Authorization, Client: others, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory,
+		ConfigDB:   at, Keys: s.Options.Security.Keys, ByCertificate: s.byCertificate(), AccessControl: s.Options.Security.Authorization, Client: others, Dispatcher: d, Process: s.process(), Log: s.log.Logger("SHARDING"), Memory: s.memory, SpillDir: os.TempDir(),
 	})
 	r.Register(d.Registry)
 	part := s.cosmosPart(nil, nil, d)
