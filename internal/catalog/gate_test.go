@@ -234,3 +234,38 @@ func TestUntilEnd(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A panic of what a unit runs leaves no lock and no gate behind: the next writer of the document,
+// and DDL of the collection, do not wait.
+func TestPanicLeavesNoLocks(t *testing.T) {
+	c := open(t, storage.NewMemFS())
+	coll, err := c.Create(t.Context(), testNS, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	write := func(after func()) error {
+		return c.Run(ctx, storage.Buffered, func(u *Unit) error {
+			if _, _, err := u.LockID(ctx, coll, bson.Int32(1)); err != nil {
+				return err
+			}
+			after()
+			return nil
+		})
+	}
+	func() {
+		defer func() {
+			if p := recover(); p != "planted" {
+				t.Errorf("recovered %v", p)
+			}
+		}()
+		_ = write(func() { panic("planted") })
+	}()
+	if err := write(func() {}); err != nil {
+		t.Errorf("the next writer: %v", err)
+	}
+	if _, err := c.Drop(ctx, testNS); err != nil {
+		t.Errorf("DDL: %v", err)
+	}
+}

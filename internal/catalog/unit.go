@@ -368,16 +368,11 @@ func (u *Unit) end() {
 
 // Run runs f in a new unit and commits it. Where f met a lock that it could not wait
 // for, it runs f again in another one, behind a pause: who has the lock may wait for other members
-// of the set. f must not end the unit.
+// of the set. f must not end the unit. A panic of f ends the unit, too: nobody waits for its locks.
 func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) error) error {
 	for pause := 20 * time.Microsecond; ; pause = min(2*pause, maxBusyPause) {
-		u := c.Begin()
-		err := f(u)
-		if err == nil {
-			return u.Commit(ctx, d)
-		}
-		u.Abort()
-		if !errors.Is(err, storage.ErrLockBusy) {
+		busy, err := c.runOnce(ctx, d, f)
+		if !busy {
 			return err
 		}
 		if ctx.Err() != nil {
@@ -388,6 +383,22 @@ func (c *Catalog) Run(ctx context.Context, d storage.Durability, f func(*Unit) e
 		}
 		time.Sleep(pause)
 	}
+}
+
+// runOnce is one turn of Run; busy says that f met a lock that it could not wait for.
+func (c *Catalog) runOnce(ctx context.Context, d storage.Durability, f func(*Unit) error) (busy bool, err error) {
+	u := c.Begin()
+	commits := false
+	defer func() {
+		if !commits {
+			u.Abort()
+		}
+	}()
+	if err := f(u); err != nil {
+		return errors.Is(err, storage.ErrLockBusy), err
+	}
+	commits = true
+	return false, u.Commit(ctx, d)
 }
 
 // maxBusyPause bounds the pause before a unit is tried again that has met another's lock.

@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"math"
 	"strings"
 	"time"
 
@@ -247,18 +248,25 @@ func dateBin(args []bson.Value) bson.Value {
 	if !ok1 || !ok2 || !ok3 || !ok4 || size <= 0 {
 		return bson.Value{}
 	}
+	// In months, or in ticks; a nanosecond is less than one.
+	length := max(int64(u.months), int64(u.length/100), 1)
+	if size > math.MaxInt64/2/length {
+		return bson.Value{} // longer than from the first date to the last
+	}
+	step := size * length
 	if u.months > 0 {
 		months := int64((t.Year()-origin.Year())*12 + int(t.Month()) - int(origin.Month()))
-		step := size * int64(u.months)
-		return text(addMonths(origin, int(floorDiv(months, step)*step)).Format(timeLayout))
-	}
-	step := ticksPerSecond * size
-	if u.length < time.Second {
-		step = max(1, size*int64(u.length)/100)
+		t = addMonths(origin, int(floorDiv(months, step)*step))
 	} else {
-		step *= int64(u.length / time.Second)
+		if u.length == time.Nanosecond {
+			step = max(1, size/100)
+		}
+		t = fromTicks(ticks(origin) + floorDiv(ticks(t)-ticks(origin), step)*step).UTC()
 	}
-	return text(fromTicks(ticks(origin) + floorDiv(ticks(t)-ticks(origin), step)*step).UTC().Format(timeLayout))
+	if t.Year() < 1 || t.Year() > 9999 {
+		return bson.Value{}
+	}
+	return text(t.Format(timeLayout))
 }
 
 func dateFromParts(args []bson.Value) bson.Value {
