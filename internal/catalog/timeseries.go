@@ -313,10 +313,10 @@ func (c *Catalog) EditOpen(ctx context.Context, coll *Collection, key []byte, d 
 }
 
 // MeasurementView is one state of a time-series collection: a snapshot, which the
-// caller closes, and the sources that have open measurements in it and whose keys
-// begin with prefix, by key.
-func (c *Catalog) MeasurementView(coll *Collection, prefix []byte) (*storage.Snapshot, []measurements.Source, error) {
-	return coll.live.measurements.View(c.engine, prefix)
+// caller closes, and the sources that have open measurements in it, by key: see
+// Table.View.
+func (c *Catalog) MeasurementView(coll *Collection, prefixes ...[]byte) (*storage.Snapshot, []measurements.Source, error) {
+	return coll.live.measurements.View(c.engine, prefixes...)
 }
 
 // OpenSources lists the sources that have open measurements, by the earliest

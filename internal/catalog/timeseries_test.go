@@ -235,7 +235,7 @@ func (m *flusher) delete(t *rapid.T) {
 
 // check reads all measurements, and validates the collection.
 func (m *flusher) check(t failer) {
-	snapshot, sources, err := m.c.MeasurementView(m.coll, nil)
+	snapshot, sources, err := m.c.MeasurementView(m.coll)
 	if err != nil {
 		t.Fatal(err)
 	}

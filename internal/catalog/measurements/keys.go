@@ -9,6 +9,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -38,9 +39,19 @@ func appendSource(dst []byte, meta bson.Value) []byte {
 	return binary.BigEndian.AppendUint64(dst, d.Sum64())
 }
 
-// SourcePrefix returns the prefix of the keys of all sources whose meta value
-// equals meta.
-func SourcePrefix(meta bson.Value) []byte { return keystring.Append([]byte{1}, meta, false, nil) }
+// SourcePrefixes returns the prefixes of the keys of all sources that a filter for
+// meta may find: those whose meta value equals it, and those with an array, of which it may
+// be an element. They are in order, and none is a prefix of another. REQUIRES: meta
+// is no array.
+func SourcePrefixes(meta bson.Value) [][]byte {
+	invariant.Check(meta.Type != bson.TypeArray, "measurements: a filter for an array finds more than its elements")
+	equal := keystring.Append([]byte{1}, meta, false, nil)
+	arrays := keystring.AppendMin([]byte{1}, bson.TypeArray, false)
+	if bytes.Compare(equal, arrays) < 0 {
+		return [][]byte{equal, arrays}
+	}
+	return [][]byte{arrays, equal}
+}
 
 // sourceEnd returns the key after all open measurements of a source.
 func sourceEnd(source []byte) []byte {

@@ -270,21 +270,22 @@ func (t *Table) Stats() Stats {
 func (t *Table) Sources() []Source {
 	t.rlockOrdered()
 	defer t.mu.RUnlock()
-	all := t.viewLocked(nil)
+	all := t.viewLocked()
 	slices.SortFunc(all, func(a, b Source) int { return cmp.Compare(a.First, b.First) })
 	return all
 }
 
 // View is one state of a time-series collection: a snapshot of the engine that the
-// catalog has now, which the caller closes, and the sources that have open measurements in it and whose keys begin with prefix,
-// by key. A measurement that is inserted becomes visible when the table has it, so no
+// catalog has now, which the caller closes, and the sources that have open measurements in
+// it, by key: those whose keys begin with one of the prefixes, which are as
+// SourcePrefixes has them; all where there are none. A measurement that is inserted becomes visible when the table has it, so no
 // other reader of the collection's keyspaces sees it as early (invariant open-seen).
-func (t *Table) View(e *storage.Engine, prefix []byte) (*storage.Snapshot, []Source, error) {
+func (t *Table) View(e *storage.Engine, prefixes ...[]byte) (*storage.Snapshot, []Source, error) {
 	t.rlockOrdered()
 	defer t.mu.RUnlock()
 	// A source leaves the table, or its count drops, only after the unit that
 	// sealed it is visible, and under this lock.
-	snapshot, all := e.NewSnapshot(), t.viewLocked(prefix)
+	snapshot, all := e.NewSnapshot(), t.viewLocked(prefixes...)
 	if len(t.staging.left) == 0 {
 		return snapshot, all, nil
 	}
@@ -308,17 +309,23 @@ func (t *Table) View(e *storage.Engine, prefix []byte) (*storage.Snapshot, []Sou
 }
 
 // viewLocked lists the sources that may have open measurements and whose keys
-// begin with prefix, by key. REQUIRES: mu is held, if only for reading.
-func (t *Table) viewLocked(prefix []byte) []Source {
+// begin with one of the prefixes, by key; all where there are none. REQUIRES: mu is
+// held, if only for reading.
+func (t *Table) viewLocked(prefixes ...[]byte) []Source {
 	invariant.Held(&t.mu, "measurements: the table's lock is held, if only for reading")
-	from := sort.Search(len(t.sorted), func(i int) bool { return bytes.Compare(t.sorted[i].Key, prefix) >= 0 })
+	if len(prefixes) == 0 {
+		prefixes = [][]byte{nil}
+	}
 	var all []Source
-	for _, s := range t.sorted[from:] {
-		if !bytes.HasPrefix(s.Key, prefix) {
-			break
-		}
-		if s.Count > 0 {
-			all = append(all, s.Source)
+	for _, prefix := range prefixes {
+		from := sort.Search(len(t.sorted), func(i int) bool { return bytes.Compare(t.sorted[i].Key, prefix) >= 0 })
+		for _, s := range t.sorted[from:] {
+			if !bytes.HasPrefix(s.Key, prefix) {
+				break
+			}
+			if s.Count > 0 {
+				all = append(all, s.Source)
+			}
 		}
 	}
 	return all

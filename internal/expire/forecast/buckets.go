@@ -21,7 +21,7 @@ import (
 func OfBuckets(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *measurements.Rule, now int64) (*Forecast, error) {
 	f := newForecast(now)
 	f.Sized, f.Bucketed = true, true
-	snapshot, open, err := x.Catalog.MeasurementView(c, nil)
+	snapshot, open, err := x.Catalog.MeasurementView(c)
 	if err != nil {
 		return nil, err
 	}

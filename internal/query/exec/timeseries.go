@@ -17,11 +17,11 @@ import (
 func (x *Executor) prepareMeasurements(c *catalog.Collection, q *Query, adjust func(plan.Node) plan.Node) (*running, error) {
 	r := &running{x: x, coll: c, query: q}
 	r.readsSortKey()
-	var prefix []byte
+	var prefixes [][]byte
 	if meta, ok := plan.MetaPoint(&q.Query, c.Settings.Timeseries); ok {
-		prefix = measurements.SourcePrefix(meta)
+		prefixes = measurements.SourcePrefixes(meta)
 	}
-	snapshot, open, err := x.Catalog.MeasurementView(c, prefix)
+	snapshot, open, err := x.Catalog.MeasurementView(c, prefixes...)
 	if err != nil {
 		return nil, err
 	}

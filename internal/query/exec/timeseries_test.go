@@ -2,6 +2,7 @@ package exec
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"math"
 	"slices"
@@ -23,6 +24,13 @@ import (
 	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
+// tester is a test, of whatever kind.
+type tester interface {
+	asker
+	Context() context.Context
+	Fatal(...any)
+}
+
 // twins are a time-series collection and an ordinary one with the same
 // documents, which answer every question the same.
 type twins struct {
@@ -31,7 +39,7 @@ type twins struct {
 	ids          int64
 }
 
-func newTwins(t *rapid.T, h *house, n int) *twins {
+func newTwins(t tester, h *house, n int) *twins {
 	make := func(name, options string) *catalog.Collection {
 		c, err := h.catalog.Create(t.Context(), schema.Namespace{DB: "db", Coll: fmt.Sprint(name, n)}, parseDoc(t, options))
 		if err != nil {
@@ -57,15 +65,14 @@ func newTwins(t *rapid.T, h *house, n int) *twins {
 }
 
 var (
-	metaPool  = []string{`1`, `1.0`, `2`, `"a"`, `{x: 1}`, `{x: 1, y: "b"}`, `{x: [1, 2]}`, `null`, ``}
+	metaPool  = []string{`1`, `1.0`, `2`, `"a"`, `{x: 1}`, `{x: 1, y: "b"}`, `{x: [1, 2]}`, `null`, ``, `["a", 2]`, `[{x: 1}, 1]`, `[]`, `[[1]]`}
 	valuePool = []string{`1`, `2.5`, `-3`, `"s"`, `[1, 9]`, `{a: 1}`, `{a: "z"}`, `null`, `NumberLong("7")`, ``}
 )
 
 func (w *twins) insert(t *rapid.T) {
 	n := rapid.SampledFrom([]int{1, 3, 20, 150}).Draw(t, "n")
 	base := rapid.Int64Range(-500, 500).Draw(t, "base")
-	var ms []timeseries.Measurement
-	u := w.h.exec.NewWriter(storage.Buffered)
+	var docs []bson.Doc
 	for i := range n {
 		var b bson.Builder
 		w.ids++
@@ -79,7 +86,17 @@ func (w *twins) insert(t *rapid.T) {
 			}
 		}
 		b.Double("d", rapid.SampledFrom([]float64{1.5, -2.25, 0, 7.5, math.NaN()}).Draw(t, "d"))
-		m, err := timeseries.NewMeasurement(b.Finish(), w.series.Settings.Timeseries)
+		docs = append(docs, b.Finish())
+	}
+	w.add(t, docs)
+}
+
+// add inserts documents into both.
+func (w *twins) add(t tester, docs []bson.Doc) {
+	var ms []timeseries.Measurement
+	u := w.h.exec.NewWriter(storage.Buffered)
+	for _, d := range docs {
+		m, err := timeseries.NewMeasurement(d, w.series.Settings.Timeseries)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -99,7 +116,7 @@ func (w *twins) insert(t *rapid.T) {
 	}
 }
 
-func (w *twins) seal(t *rapid.T) {
+func (w *twins) seal(t tester) {
 	if err := w.h.catalog.SealAll(t.Context(), w.series); err != nil {
 		t.Fatal(err)
 	}
@@ -117,7 +134,7 @@ func (w *twins) latest() {
 }
 
 var measuredFilters = []string{
-	`{}`, `{m: 1}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
+	`{}`, `{m: 1}`, `{m: "a"}`, `{m: [1]}`, `{m: {x: 1}}`, `{"m.x": 1}`, `{m: null}`, `{m: {$exists: false}}`, `{m: {$in: [2, "a"]}}`, `{$or: [{m: 2}, {"m.y": "b"}]}`,
 	`{v: 1}`, `{v: {$gt: 0}}`, `{v: {$lt: -3}}`, `{v: {$gte: 7}, u: {$lte: 2}}`, `{v: 9}`, `{d: {$gt: 0}}`, `{"v.a": 1}`, `{v: null}`, `{u: {$exists: true}, m: 1}`, `{$or: [{m: 1}, {v: 1}]}`, `{m: {$ne: 1}}`, `{"m.x": {$gt: 1}}`,
 	`{u: {$gt: 5}}`, `{u: {$lte: -3}}`, `{u: "s"}`, `{u: {$in: [7, -3]}}`, `{u: {$gte: "a"}}`, `{u: {$gt: 1, $lt: 2.7}}`, `{u: {$in: [null, 1]}}`, `{"m.x": 1, "v.a": {$lt: 5}}`, `{"v.a": {$gte: "y"}}`, `{"u.a": 1}`,
 	`{$nor: [{m: "a"}]}`, `{$expr: {$eq: ["$m", 2]}}`,
@@ -139,7 +156,7 @@ func (w *twins) filter(t *rapid.T) string {
 
 // run collects the answer of a collection, each document with its fields by
 // name.
-func (w *twins) run(t *rapid.T, c *catalog.Collection, a asked) []bson.Doc {
+func (w *twins) run(t tester, c *catalog.Collection, a asked) []bson.Doc {
 	cur, err := w.h.exec.Find(t.Context(), c, a.query(t))
 	if err != nil {
 		t.Fatalf("%s: %v", a, err)
@@ -165,6 +182,11 @@ func (w *twins) ask(t *rapid.T) {
 		a.limit = int64(rapid.SampledFrom([]int{0, 0, 1, 7}).Draw(t, "limit"))
 		a.skip = int64(rapid.SampledFrom([]int{0, 0, 2}).Draw(t, "skip"))
 	}
+	w.compare(t, a)
+}
+
+// compare asks both the same.
+func (w *twins) compare(t tester, a asked) {
 	got, want := w.run(t, w.series, a), w.run(t, w.dumb, a)
 	if a.sort == `{t: 1}` || a.sort == `{t: -1}` {
 		// Those of one time come in any order.
@@ -262,7 +284,12 @@ func (w *twins) ends(t *rapid.T) {
 }
 
 func (w *twins) remove(t *rapid.T) {
-	a := asked{filter: w.filter(t)}
+	w.removeBy(t, w.filter(t))
+}
+
+// removeBy deletes from both what a filter finds.
+func (w *twins) removeBy(t tester, filter string) {
+	a := asked{filter: filter}
 	var n [2]int64
 	for i, c := range []*catalog.Collection{w.series, w.dumb} {
 		u := w.h.exec.NewWriter(storage.Buffered)
@@ -351,7 +378,7 @@ func (w *twins) sweep(t *rapid.T) {
 	}
 }
 
-func (w *twins) check(t *rapid.T) {
+func (w *twins) check(t tester) {
 	if x, y := w.series.Count(), w.dumb.Count(); x != y {
 		t.Fatalf("the count is %d, want %d", x, y)
 	}
@@ -371,9 +398,9 @@ func TestTimeSeriesTwin(t *testing.T) {
 		n++
 		w := newTwins(t, h, n)
 		t.Repeat(map[string]func(*rapid.T){
-			"insert": w.insert, "insert again": w.insert, "seal": w.seal, "move": w.move, "move again": w.move, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
+			"insert": w.insert, "insert again": w.insert, "seal": func(t *rapid.T) { w.seal(t) }, "move": w.move, "move again": w.move, "ask": w.ask, "ask again": w.ask, "ask more": w.ask,
 			"group": w.group, "group again": w.group, "ends": w.ends, "ends again": w.ends,
-			"expire": w.expire, "sweep": w.sweep, "remove": w.remove, "remove one": w.removeOne, "update": w.update, "": w.check,
+			"expire": w.expire, "sweep": w.sweep, "remove": w.remove, "remove one": w.removeOne, "update": w.update, "": func(t *rapid.T) { w.check(t) },
 		})
 		for _, c := range []*catalog.Collection{w.series, w.dumb} {
 			if _, err := h.catalog.Drop(t.Context(), c.Namespace); err != nil {
@@ -381,6 +408,41 @@ func TestTimeSeriesTwin(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestTimeSeriesAnswersOnce asks what a time series once answered otherwise than an
+// ordinary collection: while the measurements are open, and when they are sealed.
+func TestTimeSeriesAnswersOnce(t *testing.T) {
+	h := openHouse(t, storage.NewMemFS())
+	defer h.close(t)
+	for n, c := range []struct {
+		docs []string
+		asked
+	}{
+		// A value is found as an element of a meta value, too.
+		{[]string{`{m: ["a", "b"]}`, `{m: "a"}`, `{m: "b"}`}, asked{filter: `{m: "a"}`}},
+		{[]string{`{m: [{x: 1}]}`, `{m: {x: 1}}`, `{m: [[{x: 1}]]}`}, asked{filter: `{m: {x: 1}}`}},
+		{[]string{`{m: [{$maxKey: 1}]}`, `{m: {$maxKey: 1}}`, `{m: [2]}`}, asked{filter: `{m: {$maxKey: 1}}`}},
+	} {
+		t.Run(c.String(), func(t *testing.T) {
+			w := newTwins(t, h, 2*n)
+			var docs []bson.Doc
+			for i, d := range c.docs {
+				doc := parseDoc(t, d)
+				b := new(bson.Builder).Int32("_id", int32(i))
+				if !doc.Has("t") {
+					b.Date("t", int64(i)*1000)
+				}
+				docs = append(docs, b.Fields(doc).Finish())
+			}
+			w.add(t, docs)
+			w.compare(t, c.asked)
+			w.seal(t)
+			w.compare(t, c.asked)
+			w.removeBy(t, c.filter)
+			w.check(t)
+		})
+	}
 }
 
 // TestTimeSeriesReopens finds open and packed measurements again after a

@@ -128,7 +128,7 @@ func (n *Unpack) ends(c *Collection, q, bq *Query) (Node, error) {
 }
 
 // MetaPoint returns the value that the whole meta value has to equal in all that a
-// query finds, if there is one.
+// query finds, or to have as an element where it is an array; false if there is none.
 func MetaPoint(q *Query, o *schema.Timeseries) (bson.Value, bool) {
 	if q.Collator != nil || o.MetaField == "" {
 		return bson.Value{}, false
