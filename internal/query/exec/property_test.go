@@ -488,6 +488,10 @@ func TestSameAnswerOnce(t *testing.T) {
 		// What is not null need not be there at the end of a path through an array.
 		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a.x": {"$exists": true}}}`, []string{`{"a": [], "b": 1}`}, asked{filter: `{"a.x": {"$ne": null}, "b": 1}`}},
 		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$exists": true}}}`, []string{`{"a": [], "b": 1}`, `{"b": 1}`}, asked{filter: `{"a": {"$ne": null}, "b": 1}`}},
+		// Characters without a next one, or before a gap, end the strings that begin with them, too.
+		{`{"key": {"a": 1}, "name": "i"}`, []string{`{"a": "x\uFFFD"}`, `{"a": "x\uFFFDy"}`, `{"a": "x\uFFFE"}`, `{"a": "z"}`}, asked{filter: `{"a": {"$regex": "^x\uFFFD"}}`}},
+		{`{"key": {"a": 1}, "name": "i"}`, []string{`{"a": "x\uD7FF"}`, `{"a": "x\uD7FFy"}`, `{"a": "x\uE000"}`, `{"a": "z"}`}, asked{filter: `{"a": {"$regex": "^x\uD7FF"}}`}},
+		{`{"key": {"a": 1}, "name": "i"}`, []string{`{"a": "x\uDBFF\uDFFF"}`, `{"a": "x\uDBFF\uDFFFy"}`, `{"a": "y"}`, `{"a": "z"}`}, asked{filter: `{"a": {"$regex": "^x\uDBFF\uDFFF"}}`}},
 	} {
 		t.Run(c.index+c.filter, func(t *testing.T) {
 			ctx := context.Background()
@@ -509,6 +513,23 @@ func TestSameAnswerOnce(t *testing.T) {
 				t.Fatal(err)
 			}
 			h.compare(t, ns, c.asked)
+			rest := c.asked
+			rest.filter, rest.hint = fmt.Sprintf(`{"$nor": [%s]}`, c.filter), `{"$natural": 1}`
+			want, err := h.ask(t, h.catalog.Lookup(ns), rest)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := h.run(t, ns, change{filter: c.filter, collation: c.collation, multi: true}); err != nil {
+				t.Fatal(err)
+			}
+			if got, err := h.ask(t, h.catalog.Lookup(ns), rest); err != nil || want.differs(got) != "" {
+				t.Fatalf("a deletion left %v, %v, not %v", got.docs, err, want.docs)
+			}
+			for _, q := range []asked{{filter: c.filter, collation: c.collation, hint: `{"$natural": 1}`}, c.asked} {
+				if a, err := h.ask(t, h.catalog.Lookup(ns), q); err != nil || len(a.docs) > 0 {
+					t.Fatalf("%s after all were deleted: %v %v", q, a.docs, err)
+				}
+			}
 		})
 	}
 }

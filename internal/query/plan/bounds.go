@@ -229,12 +229,28 @@ func (t translator) regex(n *match.Regex) (access, bool) {
 		return access{Intervals{{bson.String(""), bson.Document(bson.Empty), true, false}, self}, false}, true
 	}
 	lo := bson.String(prefix)
-	hi := bson.Document(bson.Empty)
-	if r, size := utf8.DecodeLastRuneInString(prefix); utf8.ValidRune(r+1) && r != utf8.RuneError {
-		hi = bson.String(prefix[:len(prefix)-size] + string(r+1))
+	hi, ok := afterPrefix(prefix)
+	if !ok {
+		hi, whole = bson.Document(bson.Empty), false
 	}
 	return access{Intervals{{lo, hi, true, false}, self}, whole}, true
 }
+
+// afterPrefix returns the first string after all that begin with prefix; false where there is none that is
+// UTF-8, or prefix is not.
+func afterPrefix(prefix string) (bson.Value, bool) {
+	r, size := utf8.DecodeLastRuneInString(prefix)
+	switch {
+	case r == utf8.RuneError && size == 1 || r == utf8.MaxRune:
+		return bson.Value{}, false
+	case r == surrogates-1:
+		r += 1 << 11
+	}
+	return bson.String(prefix[:len(prefix)-size] + string(r+1)), true
+}
+
+// surrogates is the first of 2048 code points that UTF-8 does not have.
+const surrogates = 0xD800
 
 // regexPrefix returns the plain text that every match begins with, and whether that is the whole pattern.
 func regexPrefix(pattern, options string) (prefix string, whole bool) {
