@@ -126,7 +126,7 @@ func (b *Bucket) series(v bson.Value, s *Series) error {
 }
 
 // Between returns the range [lo, hi) of the measurements whose times are within [from,
-// to]. It unpacks all times into times.
+// to]: lo is at most hi, also where from is after to. It unpacks all times into times.
 func (b *Bucket) Between(from, to int64, times *Series) (lo, hi int, err error) {
 	if err := b.times(times); err != nil {
 		return 0, 0, err
@@ -149,7 +149,7 @@ func (b *Bucket) times(s *Series) error {
 func between(times *Series, from, to int64) (lo, hi int) {
 	lo = sort.Search(times.n, func(i int) bool { return times.date(i) >= from })
 	hi = sort.Search(times.n, func(i int) bool { return times.date(i) > to })
-	return lo, hi
+	return lo, max(lo, hi)
 }
 
 // NormalMeta returns a meta value with the fields of its documents sorted by name, so

@@ -26,7 +26,8 @@ type Unpack struct {
 	// Meta is the part of the filter that is on the meta value, with the measurements'
 	// paths; nil for none.
 	Meta match.Node
-	// From and To bound the times, in milliseconds, both inclusive.
+	// From and To bound the times, in milliseconds, both inclusive; From is no later
+	// than To.
 	From, To int64
 	// Paths are the fields that are read of a measurement; nil for all.
 	Paths []string
@@ -76,6 +77,9 @@ func Measurements(c *Collection, q *Query, o *schema.Timeseries) (Node, error) {
 		case !n.boundTime(p, q.Env):
 			others = append(others, p)
 		}
+	}
+	if n.From > n.To {
+		return finish(q, source{node: &EOF{}, sorted: true}), nil
 	}
 	n.Meta = join(metas)
 	n.Whole = len(others) == 0
