@@ -135,6 +135,10 @@ bench-go: ## the Go benchmarks of the hot paths
 race: ## the Go tests under the race detector; it needs a C compiler, which nothing else does
 	CGO_ENABLED=1 $(GO) test -race ./internal/...
 
+.PHONY: console
+console: ## build the page of the console from console/ into internal/console/assets
+	cd console && npm ci --no-audit --no-fund --ignore-scripts && npm run check && npm run build
+
 .PHONY: clean
 clean: ## remove what was built
 	rm -rf bin

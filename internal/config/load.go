@@ -154,6 +154,7 @@ func (l *loader) together() {
 	l.memberKey()
 	l.masterKey()
 	l.admin()
+	l.console()
 	l.replication()
 	l.role()
 	if l.in.Router {

@@ -22,6 +22,7 @@ type Options struct {
 	Profile       Profile
 	Admin         Admin
 	Cosmos        Cosmos
+	Console       Console
 	SetParameters []Parameter // as given, in order of strength: the last of a name counts
 
 	argv     []string
@@ -159,6 +160,14 @@ type Profile struct {
 	Level      int // 0 off, 1 slow operations, 2 all
 	SlowMS     int
 	SampleRate float64
+}
+
+// Console says whether and where the console is served.
+type Console struct {
+	Enabled bool
+	Port    int
+	BindIP  []string
+	TLS     bool // with the certificates of Net.TLS
 }
 
 // Cosmos reports whether and where the Cosmos DB endpoint listens, and what its

@@ -32,6 +32,7 @@ var sections = []struct{ prefix, title string }{
 	{"setParameter", "Server parameters"},
 	{"admin", "Admin HTTP server"},
 	{"cosmos", "Azure Cosmos DB endpoint"},
+	{"console", "Console"},
 }
 
 // The bounds of numbers; mongod has the same.
@@ -230,4 +231,13 @@ var table = []option{
 		help:   "default consistency level in the account document; every read is strong"},
 	{path: "cosmos.crossPartition", flag: "cosmosCrossPartition", target: func(o *Options) any { return &o.Cosmos.CrossPartition },
 		help: "answer every query across partitions, which the service leaves to the SDK"},
+
+	{path: "console.enabled", flag: "console", target: func(o *Options) any { return &o.Console.Enabled },
+		help: "serve the console, a page for browsers"},
+	{path: "console.port", flag: "consolePort", target: func(o *Options) any { return &o.Console.Port }, text: "27080", bounds: ports,
+		help: "port of the console"},
+	{path: "console.bindIp", flag: "consoleBindIp", target: func(o *Options) any { return &o.Console.BindIP }, text: "localhost",
+		help: "addresses for the console, separated by commas; others than loopback need console.tls and access control"},
+	{path: "console.tls", flag: "consoleTls", target: func(o *Options) any { return &o.Console.TLS },
+		help: "speak nothing but TLS on the console's port, with the certificates of net.tls"},
 }

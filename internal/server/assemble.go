@@ -112,7 +112,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 			background("follower", n.Follow),
 			background("heap", s.keepHeap),
 			s.ttlComponent(data, ttl),
-		}, slices.Concat(cluster, endpoint, s.replication(data))...),
+		}, slices.Concat(cluster, endpoint, s.consoleComponents(d, n.CheckPassword), s.replication(data))...),
 	}, nil
 }
 

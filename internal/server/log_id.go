@@ -53,4 +53,5 @@ const (
 	logNotHandedOver = 9100011
 	logRestored      = 9100012
 	logRestoredDue   = 9100013
+	logConsole       = 9100015
 )

@@ -58,6 +58,6 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 			background("query settings", r.FollowSettings),
 			background("housekeeping", d.Housekeep),
 			background("heap", s.keepHeap),
-		}, endpoint),
+		}, endpoint, s.consoleComponents(d, r.CheckPassword)),
 	}, nil
 }

@@ -1,0 +1,81 @@
+// The calls of the server's API (docs/rfcs/0033-console.md).
+import { signal } from '@preact/signals';
+import { Doc, json, parse, plain, Raw, type Sent } from './ejson';
+
+/** Who one is, and what server this is. */
+export interface Session {
+  version: string;
+  accessControl: boolean;
+  user?: { user: string; db: string };
+}
+
+/** The session; null without one, undefined until the server has said. */
+export const session = signal<Session | null | undefined>(undefined);
+export const accessControl = signal(true);
+
+/** An error that the server has answered. */
+export class CommandError extends Error {
+  constructor(readonly status: number, readonly code: number, readonly codeName: string, message: string) {
+    super(message);
+  }
+}
+
+// The page's secret. localStorage is bound to the origin with its port, as the cookie is not.
+const tokenKey = 'mayfly-csrf';
+
+async function call(path: string, body: string | undefined, passive = false): Promise<[Doc, string]> {
+  const headers: Record<string, string> = { 'X-Mayfly-Csrf': localStorage.getItem(tokenKey) ?? '' };
+  if (body !== undefined) headers['Content-Type'] = 'application/json';
+  if (passive) headers['X-Mayfly-Passive'] = '1';
+  const answer = await fetch(path, { method: body === undefined ? 'GET' : 'POST', headers, body });
+  const text = await answer.text();
+  if (!answer.headers.get('Content-Type')?.startsWith('application/json')) throw new CommandError(answer.status, 0, '', text || answer.statusText);
+  const reply = parse(text) as Doc;
+  if (answer.status === 401 && path !== '/api/login') session.value = null;
+  const { ok, code = 0, codeName = '', errmsg = '' } = plain(reply);
+  if (!answer.ok || ok === 0) throw new CommandError(answer.status, code, codeName, errmsg);
+  return [reply, text];
+}
+
+/** Asks whether there is a session. Without access control there is one for the asking. */
+export async function resume(): Promise<void> {
+  const [reply] = await call('/api/session', undefined);
+  const now = plain(reply);
+  accessControl.value = now.accessControl;
+  if (now.version) session.value = now;
+  else if (!now.accessControl) await login({});
+  else session.value = null;
+}
+
+/** Begins a session. */
+export async function login(who: { user?: string; password?: string; db?: string }): Promise<void> {
+  const [reply] = await call('/api/login', json(who));
+  const { csrf, ...now } = plain(reply);
+  localStorage.setItem(tokenKey, csrf);
+  session.value = now;
+}
+
+/** Ends the session. */
+export async function logout(): Promise<void> {
+  await call('/api/logout', '').catch(() => undefined);
+  localStorage.removeItem(tokenKey);
+  session.value = null;
+}
+
+/** Runs a command; passive says that no person has asked for it. */
+export async function run(db: string, command: Sent, passive = false): Promise<Doc> {
+  const [reply] = await call('/api/run', json({ db, command }), passive);
+  return reply;
+}
+
+/** run, for replies whose types do not matter. */
+export const ask = async (db: string, command: Sent, passive = false) => plain(await run(db, command, passive));
+
+/** What a person typed, as the server reads it. */
+export async function read(text: string): Promise<Raw> {
+  const [, reply] = await call('/api/parse', json({ text }));
+  return new Raw(reply.slice('{"value":'.length, -1));
+}
+
+/** Whether a command may not be run, as opposed to all that can be wrong with it. */
+export const isRefused = (e: unknown) => e instanceof CommandError && e.code === 13;

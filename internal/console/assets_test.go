@@ -1,0 +1,85 @@
+package console
+
+import (
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// maxPage bounds what a browser loads before it shows something, gzipped, in bytes: all that
+// is not loaded later.
+const maxPage = 120 << 10
+
+// asked is how an asset names another one.
+var asked = regexp.MustCompile("[\"'(`]\\.?/?((?:assets/)?[\\w.-]+\\.(?:js|css|svg))[\"')`]")
+
+// Every file that the page names is there, with its type; all of them together are no more than
+// what a page may be.
+func TestAssets(t *testing.T) {
+	a, err := readAssets()
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, total := map[string]bool{}, 0
+	var open func(at string)
+	open = func(at string) {
+		if seen[at] {
+			return
+		}
+		seen[at] = true
+		w := httptest.NewRecorder()
+		a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, at, nil))
+		if w.Code != http.StatusOK || w.Header().Get("Content-Type") == "" {
+			t.Errorf("%s: %d %v", at, w.Code, w.Header())
+		}
+		total += len(a.all[at].zipped)
+		for _, m := range asked.FindAllStringSubmatch(w.Body.String(), -1) {
+			name := m[1]
+			if !strings.HasPrefix(name, "assets/") && at != "/" {
+				name = "assets/" + name
+			}
+			open("/" + name)
+		}
+	}
+	open("/")
+	for at, one := range a.all {
+		if !seen[at] {
+			t.Errorf("nothing names %s", at)
+		}
+		if strings.Contains(string(one.plain), "<script>") || strings.Contains(string(one.plain), " style=\"") {
+			t.Errorf("%s has what the policy forbids", at)
+		}
+	}
+	if len(seen) < 4 || total > maxPage {
+		t.Errorf("%d files of %d bytes, gzipped", len(seen), total)
+	}
+	w := httptest.NewRecorder()
+	if a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/assets", nil)); w.Code != http.StatusNotFound {
+		t.Errorf("a directory: %d", w.Code)
+	}
+}
+
+// What a page shows is text: nothing in the sources makes HTML of it.
+func TestSourcesMakeNoHTML(t *testing.T) {
+	forbidden := regexp.MustCompile(`dangerouslySetInnerHTML|innerHTML|outerHTML|insertAdjacentHTML|document\.write|\beval\(|new Function`)
+	files := 0
+	err := filepath.WalkDir("../../console/src", func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		files++
+		if m := forbidden.Find(text); m != nil {
+			t.Errorf("%s: %s", path, m)
+		}
+		return err
+	})
+	if err != nil || files < 10 {
+		t.Fatal(files, err)
+	}
+}

@@ -1,0 +1,229 @@
+package server_test
+
+import (
+	"crypto/x509/pkix"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/cookiejar"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/server/servertest"
+	"github.com/mayflydb/mayfly/internal/testkit"
+)
+
+// browser calls a console's API as a page does.
+type browser struct {
+	t      *testing.T
+	base   string
+	http   http.Client
+	header http.Header
+}
+
+func newBrowser(t *testing.T, base string) *browser {
+	jar, _ := cookiejar.New(nil)
+	return &browser{t: t, base: base, http: http.Client{Jar: jar}, header: http.Header{"Content-Type": {"application/json"}}}
+}
+
+// call returns the status and the reply of a call; body is "" for a GET.
+func (b *browser) call(path, body string) (int, bson.Doc, *http.Response) {
+	b.t.Helper()
+	method := http.MethodPost
+	if body == "" {
+		method = http.MethodGet
+	}
+	r, err := http.NewRequestWithContext(b.t.Context(), method, b.base+path, strings.NewReader(body))
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header = b.header.Clone()
+	r.Host = b.header.Get("Host")
+	a, err := b.http.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer a.Body.Close()
+	text, err := io.ReadAll(a.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	d, _ := bson.ParseJSON(string(text))
+	return a.StatusCode, d, a
+}
+
+func (b *browser) login(body string) {
+	b.t.Helper()
+	code, d, _ := b.call("/api/login", body)
+	if code != http.StatusOK {
+		b.t.Fatalf("login: %d %s", code, d)
+	}
+	b.header.Set("X-Mayfly-Csrf", d.Lookup("csrf").Str())
+}
+
+// run returns the code of a command's error, 0 for none.
+func (b *browser) run(db, cmd string) (int64, bson.Doc) {
+	b.t.Helper()
+	code, d, _ := b.call("/api/run", fmt.Sprintf(`{"db": %q, "command": %s}`, db, cmd))
+	if code != http.StatusOK {
+		b.t.Fatalf("%s: %d %s", cmd, code, d)
+	}
+	return bson.ClampToInt64(d.Lookup("code")), d
+}
+
+// The console runs commands with its user's rights, for who shows both secrets of a session,
+// from its own page, at its own address.
+func TestConsole(t *testing.T) {
+	port := servertest.FreePort(t)
+	s := servertest.Start(t, "--auth", "--console", "--consolePort", fmt.Sprint(port))
+	c, err := client.Connect(t.Context(), client.Options{Address: s.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
+	root, err := client.Connect(t.Context(), client.Options{Address: s.Address, Login: &client.Login{User: "root", Password: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
+
+	base := fmt.Sprintf("http://localhost:%d", port)
+	b := newBrowser(t, base)
+	const list = `{"db": "shop", "command": {"find": "c"}}`
+	for _, w := range []struct {
+		what, path, body string
+		code             int
+	}{
+		{"no session", "/api/run", list, 401}, {"no session", "/api/parse", `{"text": "1"}`, 401}, {"no session", "/api/logout", `{}`, 401},
+		{"a wrong password", "/api/login", `{"user": "reader", "password": "x"}`, 401},
+		{"no user", "/api/login", `{"user": "nobody", "password": "x"}`, 401}, {"nobody", "/api/login", `{}`, 401},
+		{"no login", "/api/login", `[]`, 400}, {"a long login", "/api/login", `{"user": "` + strings.Repeat("x", 5000) + `"}`, 413},
+		{"nothing there", "/api/none", "", 404},
+	} {
+		if code, d, _ := b.call(w.path, w.body); code != w.code {
+			t.Errorf("%s, %s: %d %s", w.what, w.path, code, d)
+		}
+	}
+	if code, d, _ := b.call("/api/session", ""); code != 200 || !d.Lookup("accessControl").Truthy() || !d.Lookup("version").IsMissing() {
+		t.Errorf("who has no session is told %d %s", code, d)
+	}
+
+	b.login(`{"user": "reader", "password": "r", "db": "admin"}`)
+	if code, d := b.run("shop", `{"find": "c"}`); code != 0 {
+		t.Errorf("a reader reads: %s", d)
+	}
+	if code, d := b.run("shop", `{"insert": "c", "documents": [{"_id": 1}]}`); code != 13 {
+		t.Errorf("a reader writes: %s", d)
+	}
+	if code, d := b.run("shop", `{"none": 1}`); code != 59 {
+		t.Errorf("no command: %s", d)
+	}
+	_, d := b.run("admin", `{"connectionStatus": 1}`)
+	if users := d.Lookup("authInfo").Doc().Lookup("authenticatedUsers").Doc(); !strings.Contains(string(users.AppendJSON(nil, bson.RelaxedJSON)), `"reader"`) {
+		t.Errorf("the client is %s", d)
+	}
+	for _, cmd := range []string{`{"saslStart": 1}`, `{"logout": 1}`, `{}`, `[]`, `{"a": `} {
+		if code, d, _ := b.call("/api/run", fmt.Sprintf(`{"db": "admin", "command": %s}`, cmd)); code != 400 {
+			t.Errorf("%s: %d %s", cmd, code, d)
+		}
+	}
+	if _, d, _ := b.call("/api/parse", `{"text": "{at: ISODate('2026-01-01'), n: 1}"}`); string(d.AppendJSON(nil, bson.CanonicalJSON)) != `{"value":{"at":{"$date":{"$numberLong":"1767225600000"}},"n":{"$numberInt":"1"}}}` {
+		t.Errorf("parsed %s", d.AppendJSON(nil, bson.CanonicalJSON))
+	}
+
+	// From elsewhere.
+	for _, w := range []struct {
+		what, name, value string
+		code              int
+	}{
+		{"another origin", "Origin", "http://evil.example", 403}, {"another site", "Sec-Fetch-Site", "cross-site", 403}, {"another port", "Sec-Fetch-Site", "same-site", 403},
+		{"another name", "Host", "evil.example", 421}, {"a name that begins well", "Host", "localhost.evil.example:27080", 421},
+		{"a form", "Content-Type", "text/plain", 415}, {"the cookie alone", "X-Mayfly-Csrf", "", 401}, {"the own page", "Origin", base, 200},
+	} {
+		before := b.header.Clone()
+		b.header.Set(w.name, w.value)
+		if code, d, _ := b.call("/api/run", list); code != w.code {
+			t.Errorf("%s: %d %s", w.what, code, d)
+		}
+		b.header = before
+	}
+	_, _, a := b.call("/", "")
+	if policy := a.Header.Get("Content-Security-Policy"); a.StatusCode != 200 || !strings.Contains(policy, "default-src 'self';") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("the page: %d %s", a.StatusCode, policy)
+	}
+
+	// A login takes the place of the one before it, whose secrets are worth nothing then.
+	old := b.http.Jar.Cookies(a.Request.URL)[0]
+	token := b.header.Get("X-Mayfly-Csrf")
+	b.login(`{"user": "root", "password": "p"}`)
+	stale := newBrowser(t, base)
+	stale.header.Set("X-Mayfly-Csrf", token)
+	stale.http.Jar.SetCookies(a.Request.URL, []*http.Cookie{old})
+	if code, d, _ := stale.call("/api/run", list); code != 401 {
+		t.Errorf("a session that another login took the place of: %d %s", code, d)
+	}
+	// Rights are those of now.
+	other := newBrowser(t, base)
+	other.login(`{"user": "reader", "password": "r"}`)
+	run(t, root, `{"grantRolesToUser": "reader", "roles": [{"role": "readWrite", "db": "shop"}]}`)
+	if code, d := other.run("shop", `{"insert": "c", "documents": [{"_id": 1}]}`); code != 0 {
+		t.Errorf("a writer writes: %s", d)
+	}
+	run(t, root, `{"dropUser": "reader"}`)
+	if code, d := other.run("shop", `{"find": "c"}`); code != 13 {
+		t.Errorf("a user that is gone: %s", d)
+	}
+	if code, _, _ := other.call("/api/run", list); code != 401 {
+		t.Errorf("the session of a user that is gone: %d", code)
+	}
+	if code, _, _ := b.call("/api/logout", `{}`); code != 200 {
+		t.Errorf("logout: %d", code)
+	}
+	if code, _, _ := b.call("/api/run", list); code != 401 {
+		t.Errorf("after logout: %d", code)
+	}
+}
+
+// Without access control a browser needs a session all the same, so that pages of others get
+// nothing.
+func TestConsoleWithoutAccessControl(t *testing.T) {
+	port := servertest.FreePort(t)
+	servertest.Start(t, "--console", "--consolePort", fmt.Sprint(port))
+	b := newBrowser(t, fmt.Sprintf("http://127.0.0.1:%d", port))
+	if code, _, _ := b.call("/api/run", `{"db": "shop", "command": {"find": "c"}}`); code != 401 {
+		t.Errorf("without a session: %d", code)
+	}
+	b.header.Set("Sec-Fetch-Site", "cross-site")
+	if code, _, _ := b.call("/api/login", `{}`); code != 403 {
+		t.Errorf("a session for another site: %d", code)
+	}
+	b.header.Del("Sec-Fetch-Site")
+	b.login(`{}`)
+	if code, d := b.run("shop", `{"insert": "c", "documents": [{"_id": 1}]}`); code != 0 {
+		t.Errorf("%s", d)
+	}
+}
+
+// With TLS the cookie is for TLS alone, and the console answers by any name, which the browser
+// has checked.
+func TestConsoleTLS(t *testing.T) {
+	a := testkit.NewAuthority(t, "Root")
+	cert := a.Sign("server.pem", pkix.Name{CommonName: "db1"}, time.Now().AddDate(1, 0, 0))
+	port := servertest.FreePort(t)
+	servertest.Start(t, "--tlsMode", "allowTLS", "--tlsCertificateKeyFile", cert.File, "--tlsCAFile", a.CAFile, "--console", "--consolePort", fmt.Sprint(port), "--consoleTls")
+	b := newBrowser(t, fmt.Sprintf("https://localhost:%d", port))
+	b.http.Transport = &http.Transport{TLSClientConfig: a.Trusting(nil)}
+	b.header.Set("Host", "db1.example.com")
+	code, d, answer := b.call("/api/login", `{}`)
+	if code != 200 {
+		t.Fatalf("%d %s", code, d)
+	}
+	if c := answer.Cookies()[0]; !c.Secure || !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || !strings.HasPrefix(c.Name, "__Host-") {
+		t.Errorf("the cookie is %v", c)
+	}
+}
