@@ -1,7 +1,10 @@
-"""Lines that `logger` says reach MongoDB collections through rsyslog and syslog-ng, and leave by a TTL index."""
+"""Lines that `logger` says reach MongoDB collections through rsyslog and syslog-ng, and leave by a TTL index. The audit log
+reaches rsyslog."""
 import datetime
 import glob
+import json
 import os
+import socket
 import subprocess
 import tempfile
 import time
@@ -17,6 +20,14 @@ module(load="imuxsock" SysSock.Use="off")
 module(load="ommongodb")
 input(type="imuxsock" Socket="{dir}/log")
 action(type="ommongodb" uristr="{uri}" db="{db}" collection="lines")
+"""
+
+AUDITED = """
+global(workDirectory="{dir}")
+module(load="imuxsock" SysSock.Use="off")
+input(type="imuxsock" Socket="{dir}/log")
+template(name="audited" type="string" string="%programname% %syslogfacility-text% %msg%\\n")
+action(type="omfile" file="{dir}/audited" template="audited")
 """
 
 SYSLOG_NG = """
@@ -95,6 +106,33 @@ class Syslog(unittest.TestCase):
             "--persist-file", "{dir}/persist", "--pidfile", "{dir}/pid", "--control", "{dir}/control",
         ], LD_LIBRARY_PATH=usr + "/lib/syslog-ng")
         self.lines_leave("e2e_syslog_ng")
+
+    def test_audit(self):
+        usr = DAEMONS + "/rsyslog/usr"
+        modules = os.path.dirname(glob.glob(usr + "/lib/*/rsyslog/ommongodb.so")[0])
+        self.start(AUDITED, "", [usr + "/sbin/rsyslogd", "-n", "-M", modules, "-f", "{dir}/conf", "-i", "{dir}/pid"])
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        # Where the server runs, /run has nothing but the socket of the system's log, under a name that it looks for.
+        command = "mount -t tmpfs tmpfs /run && ln -s %s/log /run/log && exec %s serve --dbpath %s --port %d --nounixsocket --auditDestination syslog" % (
+            self.dir, os.path.abspath("../../bin/mayfly"), tempfile.mkdtemp(dir=self.dir), port)
+        server = subprocess.Popen(["setpriv", "--pdeathsig", "TERM", "unshare", "--mount", "sh", "-c", command], stdout=subprocess.DEVNULL)
+        self.addCleanup(server.wait)
+        self.addCleanup(server.terminate)
+        with pymongo.MongoClient("127.0.0.1", port) as client:
+            client.d.create_collection("audited", validator={"a": {"$type": "string"}})
+            client.drop_database("d")
+
+        def events():
+            if not os.path.exists(self.dir + "/audited"):
+                return []
+            with open(self.dir + "/audited") as f:
+                return [json.loads(line.removeprefix("mayfly authpriv ")) for line in f.read().splitlines()]
+
+        until("the events are there", lambda: [e["atype"] for e in events()] == ["startup", "createCollection", "dropDatabase"])
+        self.assertEqual(events()[1]["param"]["ns"], "d.audited")
+        self.assertEqual(events()[1]["remote"]["ip"], "127.0.0.1")
 
 
 if __name__ == "__main__":

@@ -22,6 +22,9 @@ func (s *Store) mergeAuthzCollections() *command.Command {
 }
 
 func (s *Store) runMergeAuthzCollections(ctx context.Context, op *command.Op) error {
+	if err := op.Auditable(); err != nil {
+		return err
+	}
 	a := &op.Args
 	users, roles := a.Str("tempUsersCollection"), a.Str("tempRolesCollection")
 	if users == "" && roles == "" {
@@ -41,46 +44,60 @@ func (s *Store) runMergeAuthzCollections(ctx context.Context, op *command.Op) er
 		if err != nil {
 			return err
 		}
-		if err := s.changeAccounts(ctx, func(c *change) error { return c.merge(m.to, m.name, docs, a.Str("db"), a.Bool("drop")) }); err != nil {
+		var all []mutation
+		if err := s.changeAccounts(ctx, func(c *change) (err error) {
+			all, err = c.merge(m.to, m.name, docs, a.Str("db"), a.Bool("drop"))
 			return err
+		}); err != nil {
+			return err
+		}
+		for _, e := range all {
+			AuditMutation(op, m.to, e.how, e.doc)
 		}
 	}
 	return nil
 }
 
+// mutation is what was done with a document: "insert", "update" or "remove".
+type mutation struct {
+	how string
+	doc bson.Doc
+}
+
 // merge inserts documents, or replaces those with the same names, and with drop
-// removes the others of db, "" for all.
-func (c *change) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) error {
+// removes the others of db, "" for all. It returns what it has changed.
+func (c *change) merge(to schema.Namespace, name string, docs []bson.Doc, db string, drop bool) (all []mutation, err error) {
 	have, err := c.s.accountsOf(to, db)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	id := func(d bson.Doc) string { return d.Lookup("db").Str() + "." + d.Lookup(name).Str() }
 	for _, d := range docs {
 		if d.Lookup("db").Type != bson.TypeString || d.Lookup(name).Type != bson.TypeString {
-			return mongoerr.New(mongoerr.UnsupportedFormat, "Expected strings in fields '%s' and 'db', found: %s", name, d.Lookup("_id"))
+			return nil, mongoerr.New(mongoerr.UnsupportedFormat, "Expected strings in fields '%s' and 'db', found: %s", name, d.Lookup("_id"))
 		}
 		d = withFields(d, field{"_id", bson.String(id(d))})
 		switch known := slices.ContainsFunc(have, func(h bson.Doc) bool { return id(h) == id(d) }); {
 		case !known:
-			err = c.insert(to, d, nil)
+			all, err = append(all, mutation{"insert", d}), c.insert(to, d, nil)
 		case drop:
-			err = c.replace(to, d, nil)
+			all, err = append(all, mutation{"update", d}), c.replace(to, d, nil)
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 	}
 	if !drop {
-		return nil
+		return all, nil
 	}
 	for _, h := range have {
 		if slices.ContainsFunc(docs, func(d bson.Doc) bool { return id(d) == id(h) }) {
 			continue
 		}
 		if err := c.remove(to, h.Lookup("_id"), nil); err != nil {
-			return err
+			return nil, err
 		}
+		all = append(all, mutation{"remove", h})
 	}
-	return nil
+	return all, nil
 }

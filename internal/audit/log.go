@@ -104,10 +104,19 @@ var remedies = map[string]bool{"shutdown": true, "logRotate": true}
 // Ready returns error 14031 where op is to be audited, and the log cannot be written.
 // (command.Auditor)
 func (l *Log) Ready(op *command.Op) error {
-	if name := op.Command.Name; events[name] == nil && !logins[name] || remedies[name] {
+	if !isAudited(op) {
 		return nil
 	}
 	return l.Writable()
+}
+
+// isAudited reports whether op is not to run while the log cannot be written.
+func isAudited(op *command.Op) bool {
+	if atype, _, ok := op.IntentEvent(); ok {
+		return atype != ""
+	}
+	name := op.Command.Name
+	return (events[name] != nil || logins[name]) && !remedies[name]
 }
 
 // Writable returns error 14031 where the last write failed, and another one fails now.
@@ -138,13 +147,28 @@ func (l *Log) Checked(op *command.Op, err error) error {
 // Done writes the events of op, which has ended with err. Where they cannot be written, they
 // are kept until they can. (command.Auditor)
 func (l *Log) Done(op *command.Op, err error) {
-	of := events[op.Command.Name]
-	if of == nil {
-		return
+	for _, e := range eventsOf(op) {
+		result := e.result
+		if err != nil {
+			result = codeOf(err)
+		}
+		l.keep(op.Client, e.atype, e.param, result)
 	}
-	for _, e := range of(op) {
-		l.keep(op.Client, e.atype, e.param, codeOf(err))
+}
+
+// eventsOf are the events of op, which has ended.
+func eventsOf(op *command.Op) []event {
+	if atype, details, ok := op.IntentEvent(); ok {
+		if atype == "" {
+			return nil
+		}
+		param, answered := details()
+		return []event{{atype: atype, param: param, result: answered}}
 	}
+	if of := events[op.Command.Name]; of != nil {
+		return of(op)
+	}
+	return nil
 }
 
 // Keep is Tell of what has happened already: the event is kept where it cannot be written.

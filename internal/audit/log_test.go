@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -75,6 +76,45 @@ func TestFullDisk(t *testing.T) {
 	}
 	if len(out.lines) != 4 || !strings.Contains(out.lines[1], "dropCollection") || !strings.Contains(out.lines[2], "auditGap") || !strings.Contains(out.lines[3], `"createCollection"`) {
 		t.Errorf("%q", out.lines)
+	}
+}
+
+// asked is a request of another front end.
+type asked struct{ event string }
+
+func (*asked) Authorize(context.Context) error            { return nil }
+func (*asked) Run(_ context.Context, _ *command.Op) error { return nil }
+func (*asked) Shown() bson.Doc                            { return bson.Empty }
+func (a *asked) Event() (string, func() (bson.Doc, mongoerr.Code)) {
+	return a.event, func() (bson.Doc, mongoerr.Code) { return bson.Empty, mongoerr.DuplicateKey }
+}
+
+// A request of another front end that leaves an event is not run on a full disk; it has the result
+// that its client has got.
+func TestIntentOnFullDisk(t *testing.T) {
+	out := &disk{}
+	l, err := New(Options{Output: out, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := command.NewDispatcher(slog.New(slog.DiscardHandler))
+	d.Audit = l
+	do := func(event string) error {
+		op := &command.Op{Client: &command.Client{Remote: "10.0.0.1:1"}, Command: &command.Command{Name: "drop"}, DB: "d", Start: time.Now()}
+		return d.Do(t.Context(), op, &asked{event})
+	}
+	if err := errors.Join(do("dropCollection"), do("")); err != nil || len(out.lines) != 1 || !strings.Contains(out.lines[0], `"result":11000`) {
+		t.Fatal(err, out.lines)
+	}
+	out.full = true
+	if err := l.Tell(nil, "authenticate", nil, 0); !mongoerr.Is(err, mongoerr.OutOfDiskSpace) {
+		t.Fatal(err)
+	}
+	if err := do("dropCollection"); !mongoerr.Is(err, mongoerr.OutOfDiskSpace) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	if err := do(""); err != nil {
+		t.Errorf("what leaves no event, on a full disk: %v", err)
 	}
 }
 

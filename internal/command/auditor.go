@@ -26,7 +26,7 @@ type Auditor interface {
 
 // audited runs op by run, and tells of it.
 func (d *Dispatcher) audited(op *Op, run func() error) (err error) {
-	if d.Audit == nil || op.intent != nil || op.Client.Internal {
+	if d.Audit == nil || op.Client.Internal {
 		return run()
 	}
 	if err := d.Audit.Ready(op); err != nil {
@@ -34,6 +34,16 @@ func (d *Dispatcher) audited(op *Op, run func() error) (err error) {
 	}
 	defer func() { d.Audit.Done(op, err) }()
 	return run()
+}
+
+// IntentEvent is the event of an op that is an intent (Intent.Event); ok is false of a command,
+// whose name says which events it leaves.
+func (op *Op) IntentEvent() (atype string, details func() (param bson.Doc, answered mongoerr.Code), ok bool) {
+	if op.intent == nil {
+		return "", nil, false
+	}
+	atype, details = op.intent.Event()
+	return atype, details, true
 }
 
 // checked tells whether op may run.
@@ -53,6 +63,11 @@ func (op *Op) Audit(atype string, param bson.Doc, result mongoerr.Code) error {
 		return nil
 	}
 	return op.Dispatcher.Audit.Tell(op.Client, atype, param, result)
+}
+
+// IsAudited reports whether auditors are told of what op does.
+func (op *Op) IsAudited() bool {
+	return op.Dispatcher != nil && op.Dispatcher.Audit != nil && (op.Client == nil || !op.Client.Internal)
 }
 
 // Auditable returns an error where Audited could not tell: then op must not do it.

@@ -26,6 +26,10 @@ type Intent interface {
 	// Shown is the command as logs, profile and currentOp print it. It is called by any
 	// goroutine that shows it, during Run and after it.
 	Shown() bson.Doc
+	// Event is the event for auditors that it leaves: which, "" for none, and what makes its
+	// details when it has ended. answered is the code of an error that the client has got
+	// although Run returned none.
+	Event() (atype string, details func() (param bson.Doc, answered mongoerr.Code))
 }
 
 // Do runs an intent as op to its end: registered for currentOp and killOp, within its
@@ -171,7 +175,7 @@ func (d *Dispatcher) handle(ctx context.Context, op *Op) error {
 func (d *Dispatcher) authorize(ctx context.Context, op *Op) (ended func(), err error) {
 	switch {
 	case op.intent != nil:
-		return nil, op.intent.Authorize(ctx)
+		return nil, d.checked(op, op.intent.Authorize(ctx))
 	case op.Command.Flags&NoAuth != 0 || d.Authorize == nil || op.Client.Internal:
 		return nil, nil
 	}

@@ -20,18 +20,28 @@ var (
 	errDate        = newError(http.StatusForbidden, "The authorization token is not valid at the current time. Please provide a valid date in the x-ms-date header.")
 )
 
-// authorize checks the signature of a request. (Cosmos DB: "Access control in
-// the Azure Cosmos DB REST API".) Errors: 401; 403 for a wrong date.
+// authorize checks the signature of a request, and tells auditors of a wrong one. (Cosmos DB:
+// "Access control in the Azure Cosmos DB REST API".) Errors: 401; 403 for a wrong date, and for
+// what a token does not allow; 503 where auditors cannot be told.
 func (r *request) authorize() error {
+	kind, err := r.proved()
+	if err != nil {
+		return r.tellRefused(kind, err)
+	}
+	return nil
+}
+
+// proved returns by which kind of proof the request may be run. Errors: those of authorize.
+func (r *request) proved() (kind string, err error) {
 	header := r.header("Authorization")
 	if header == "" {
-		return errNoSignature
+		return "none", errNoSignature
 	}
 	if s, err := url.QueryUnescape(header); err == nil && strings.Contains(s, "type=") {
 		// A client escapes plus signs in the signature; unescaped ones have become spaces.
 		header = strings.ReplaceAll(s, " ", "+")
 	}
-	kind, signature := "", ""
+	signature := ""
 	for p := range strings.SplitSeq(header, "&") {
 		switch name, value, _ := strings.Cut(p, "="); name {
 		case "type":
@@ -42,13 +52,13 @@ func (r *request) authorize() error {
 	}
 	switch kind {
 	case "master":
-		return r.checkMaster(signature)
+		return kind, r.checkMaster(signature)
 	case "resource":
-		return r.checkResourceToken(signature)
+		return kind, r.checkResourceToken(signature)
 	case "aad":
-		return r.checkToken(signature)
+		return kind, r.checkToken(signature)
 	}
-	return errSignature
+	return "unknown", errSignature
 }
 
 func (r *request) checkMaster(signature string) error {

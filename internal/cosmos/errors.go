@@ -32,12 +32,15 @@ func (e *Error) As(target any) bool {
 	if !ok {
 		return false
 	}
-	code, known := inMongoDB[e.Status]
-	if !known {
-		code = mongoerr.BadValue
-	}
-	*into = &mongoerr.Error{Code: code, Message: e.Message}
+	*into = &mongoerr.Error{Code: e.code(), Message: e.Message}
 	return true
+}
+
+func (e *Error) code() mongoerr.Code {
+	if code, ok := inMongoDB[e.Status]; ok {
+		return code
+	}
+	return mongoerr.BadValue
 }
 
 // Substatus codes.

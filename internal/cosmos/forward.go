@@ -170,7 +170,8 @@ func (r *request) pass(reply bson.Doc) error {
 	h["X-Ms-Activity-Id"] = []string{r.activity}
 	_, body := reply.Lookup("body").Binary()
 	r.op.ReplyBytes = len(body)
-	r.w.WriteHeader(int(bson.ClampToInt64(reply.Lookup("status"))))
+	r.passed = int(bson.ClampToInt64(reply.Lookup("status")))
+	r.w.WriteHeader(r.passed)
 	if r.Method != http.MethodHead {
 		_, _ = r.w.Write(body) // a disconnected client needs no response
 	}

@@ -137,8 +137,11 @@ type request struct {
 	compute    bool                     // the request was sent to the compute gateway
 	// partition is the partition key that the request's token is for, or Missing.
 	partition bson.Value
-	room      memory.Request // of a large body
-	text      []byte         // the body, once it was read
+	// tokenOf is the resource id that the request's token is for; nil without a token.
+	tokenOf *string
+	room    memory.Request // of a large body
+	text    []byte         // the body, once it was read
+	passed  int            // the status that another server has answered with; 0 for none
 	// held is the memory for the response and for the data that it is made of; kept is the
 	// part for the items in the response.
 	held      memory.Account

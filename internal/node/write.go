@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/account"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -36,6 +37,11 @@ func (n *Node) forWrite(ctx context.Context, op *command.Op, create bool) (*cata
 	}
 	if err := writableInTransaction(op, c, ns); err != nil {
 		return nil, err
+	}
+	if account.Keeps(ns) {
+		if err := op.Auditable(); err != nil {
+			return nil, err
+		}
 	}
 	if c != nil || !create {
 		return c, nil
@@ -94,6 +100,13 @@ func (n *Node) beginWriter(w *exec.Writer, op *command.Op) {
 		w.Execution = op.Execution
 	}
 	w.SetGuard(n.guard(op))
+	if op.IsAudited() {
+		w.Tell = func(c *catalog.Collection, how string, doc bson.Doc) {
+			if account.Keeps(c.Namespace) {
+				account.AuditMutation(op, c.Namespace, how, doc)
+			}
+		}
+	}
 }
 
 // checker refuses documents that fail a collection's validator; old is nil for

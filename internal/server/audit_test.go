@@ -2,13 +2,21 @@ package server_test
 
 import (
 	"bufio"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/server/servertest"
 )
@@ -130,6 +138,122 @@ func TestAudit(t *testing.T) {
 	s.Stop()
 	if all, _ = readAudit(t, path); all[len(all)-1].Type != "shutdown" {
 		t.Errorf("at the end: %+v", all[len(all)-1])
+	}
+}
+
+// Users and roles that are changed by their documents are told of, without what proves a password.
+func TestAuditOfDocuments(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "audit.json")
+	s := servertest.Start(t, "--auditDestination", "file", "--auditPath", path, "--auditFilter", `{"atype": "directAuthMutation"}`)
+	c, err := client.Connect(t.Context(), client.Options{Address: s.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	user := func(n string) string {
+		return `{"_id": "d.` + n + `", "user": "` + n + `", "db": "d", "credentials": {"SCRAM-SHA-256": {"storedKey": "prOof"}}, "roles": []}`
+	}
+	for _, text := range []string{
+		`{"insert": "system.users", "documents": [` + user("a") + `, ` + user("b") + `]}`,
+		`{"update": "system.users", "updates": [{"q": {}, "u": {"$set": {"roles": [{"role": "root", "db": "admin"}]}}, "multi": true}]}`,
+		`{"update": "system.roles", "updates": [{"q": {"_id": "d.r"}, "u": {"$set": {"role": "r"}}, "upsert": true}]}`,
+		`{"findAndModify": "system.users", "query": {"_id": "d.a"}, "remove": true}`,
+		`{"delete": "system.users", "deletes": [{"q": {"user": "b"}, "limit": 1}]}`,
+		`{"applyOps": [{"op": "i", "ns": "admin.system.users", "o": ` + user("c") + `}]}`,
+		`{"bulkWrite": 1, "ops": [{"delete": 0, "filter": {"_id": "d.c"}}], "nsInfo": [{"ns": "admin.system.users"}]}`,
+		`{"insert": "merged", "documents": [` + user("e") + `]}`,
+		`{"_mergeAuthzCollections": 1, "tempUsersCollection": "admin.merged", "db": "", "drop": true}`,
+		`{"update": "system.users", "updates": [{"q": {"_id": "nobody"}, "u": {"$set": {"a": 1}}}]}`,
+	} {
+		run(t, c, text)
+	}
+	all, text := readAudit(t, path)
+	var got []string
+	for _, a := range all {
+		id, _ := a.Param["document"].(map[string]any)["_id"].(string)
+		got = append(got, a.Param["operation"].(string)+" "+a.Param["ns"].(string)+" "+id)
+	}
+	want := []string{
+		"insert admin.system.users d.a", "insert admin.system.users d.b", "update admin.system.users d.a", "update admin.system.users d.b", "insert admin.system.roles d.r",
+		"remove admin.system.users d.a", "remove admin.system.users d.b", "insert admin.system.users d.c", "remove admin.system.users d.c", "insert admin.system.users d.e",
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("%q\ninstead of\n%q", got, want)
+	}
+	if strings.Contains(text, "prOof") || !strings.Contains(text, `"credentials":["SCRAM-SHA-256"]`) {
+		t.Error(text)
+	}
+}
+
+// Requests at the Cosmos DB endpoint that define something, give a token or are refused are told
+// of, and others not.
+func TestAuditOfCosmos(t *testing.T) {
+	path, port := filepath.Join(t.TempDir(), "audit.json"), servertest.FreePort(t)
+	servertest.Start(t, "--auditDestination", "file", "--auditPath", path, "--cosmos", "--cosmosPort", strconv.Itoa(port), "--cosmosTls", "off")
+	token := func(key string) string {
+		return "type=aad&ver=1.0&sig=a.b." + base64.RawURLEncoding.EncodeToString([]byte(key))
+	}
+	ask := func(want int, proof, method, path, body string, headers ...string) map[string]any {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:"+strconv.Itoa(port)+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Authorization", url.QueryEscape(proof))
+		for pair := range slices.Chunk(headers, 2) {
+			r.Header.Set(pair[0], pair[1])
+		}
+		a, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Body.Close()
+		text, err := io.ReadAll(a.Body)
+		if err != nil || a.StatusCode != want {
+			t.Fatalf("%s %s: %s %v %s", method, path, a.Status, err, text)
+		}
+		var doc map[string]any
+		_ = json.Unmarshal(text, &doc) // of what is deleted there is none
+		return doc
+	}
+	own := token(cosmos.WellKnownKey)
+	ask(201, own, "POST", "/dbs", `{"id": "d"}`)
+	ask(201, own, "POST", "/dbs/d/colls", `{"id": "c", "partitionKey": {"paths": ["/p"], "kind": "Hash"}, "defaultTtl": 5}`)
+	ask(409, own, "POST", "/dbs/d/colls", `{"id": "c", "partitionKey": {"paths": ["/p"], "kind": "Hash"}}`)
+	ask(200, own, "PUT", "/dbs/d/colls/c", `{"id": "c", "partitionKey": {"paths": ["/p"], "kind": "Hash"}, "defaultTtl": 7}`)
+	ask(201, own, "POST", "/dbs/d/colls/c/docs", `{"id": "i", "p": "seCret"}`, "X-Ms-Documentdb-Partitionkey", `["seCret"]`)
+	ask(401, token("another"), "GET", "/dbs/d/colls/c/docs/i", "")
+	ask(201, own, "POST", "/dbs/d/users", `{"id": "u"}`)
+	ask(201, own, "POST", "/dbs/d/users/u/permissions", `{"id": "r", "permissionMode": "Read", "resource": "dbs/d/colls/c"}`)
+	given, _ := ask(200, own, "GET", "/dbs/d/users/u/permissions/r", "")["_token"].(string)
+	ask(200, given, "GET", "/dbs/d/colls/c/docs/i", "", "X-Ms-Documentdb-Partitionkey", `["seCret"]`)
+	ask(403, given, "DELETE", "/dbs/d/colls/c", "")
+	ask(204, own, "DELETE", "/dbs/d/users/u", "")
+	ask(204, own, "DELETE", "/dbs/d/colls/c", "")
+	ask(204, own, "DELETE", "/dbs/d", "")
+	all, text := readAudit(t, path)
+	var got []string
+	for _, a := range all[1:] {
+		got = append(got, fmt.Sprint(a.Type, " ", a.Result))
+		if a.Remote.IP != "127.0.0.1" {
+			t.Errorf("%+v", a)
+		}
+	}
+	want := []string{
+		"createDatabase 0", "createCollection 0", "createCollection 11000", "collMod 0", "authenticate 18", "createUser 0", "createPermission 0", "getPermission 0",
+		"authCheck 13", "dropUser 0", "dropCollection 0", "dropDatabase 0",
+	}
+	if !slices.Equal(got, want) {
+		t.Fatalf("%q\ninstead of\n%q", got, want)
+	}
+	if strings.Contains(text, "seCret") || strings.Contains(text, given) {
+		t.Error(text)
+	}
+	if p := all[2].Param; p["ns"] != "d.c" || p["args"].(map[string]any)["defaultTtl"] != 5.0 {
+		t.Errorf("%+v", p)
+	}
+	if p := all[9].Param; p["command"] != "deleteContainer" || p["ns"] != "d.c" {
+		t.Errorf("%+v", p)
 	}
 }
 

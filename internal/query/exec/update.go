@@ -104,6 +104,7 @@ func (e *updating) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc
 		if err != nil {
 			return false, err
 		}
+		e.w.tell(e.c, "update", next)
 		e.done.Modified++
 	}
 	e.done.Matched++
@@ -188,6 +189,7 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 	if err != nil {
 		return err
 	}
+	w.tell(c, "insert", doc)
 	out.KeysInserted += ownKeys(c)
 	out.Upserted = doc.Lookup("_id").Clone()
 	if s.Keep {
@@ -198,6 +200,7 @@ func (w *Writer) upsert(ctx context.Context, c *catalog.Collection, s *Update, o
 
 // deleting is the effect of a delete statement.
 type deleting struct {
+	w    *Writer
 	ctx  context.Context
 	c    *catalog.Collection
 	s    *Delete
@@ -209,6 +212,7 @@ func (e *deleting) apply(u *catalog.Unit, record catalog.RecordKey, doc bson.Doc
 	if err != nil {
 		return false, err
 	}
+	e.w.tell(e.c, "remove", doc)
 	e.done.KeysDeleted += ownKeys(e.c)
 	e.done.Deleted++
 	if e.s.Keep {
@@ -223,7 +227,7 @@ func (w *Writer) Delete(ctx context.Context, c *catalog.Collection, s *Delete) (
 	if c != nil && c.IsTimeseries() {
 		return w.deleteMeasurements(ctx, c, s)
 	}
-	s.run = deleting{ctx: ctx, c: c, s: s, done: Written{deletes: true}}
+	s.run = deleting{w: w, ctx: ctx, c: c, s: s, done: Written{deletes: true}}
 	out := &s.run.done
 	err := w.each(ctx, c, s.Query, s.Multi, false, out, &s.run)
 	if out.Summary == "IDHACK" {

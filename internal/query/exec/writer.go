@@ -29,7 +29,10 @@ type Writer struct {
 	Doing string
 	// Execution records what statements do that a client may send again; nil for none.
 	Execution *catalog.Execution
-	guard     *catalog.Guard
+	// Tell is told of each document that was changed, and how: "insert", "update" or "remove". It
+	// is not committed yet, and only valid during the call. Nil for nobody.
+	Tell  func(c *catalog.Collection, how string, doc bson.Doc)
+	guard *catalog.Guard
 
 	memory   memory.Account
 	document memory.Holding  // of the current document
@@ -267,8 +270,16 @@ func (w *Writer) Insert(ctx context.Context, c *catalog.Collection, doc bson.Doc
 	})
 	if err == nil {
 		w.inserts.KeysInserted += ownKeys(c)
+		w.tell(c, "insert", doc)
 	}
 	return err
+}
+
+// tell tells of a document that was changed.
+func (w *Writer) tell(c *catalog.Collection, how string, doc bson.Doc) {
+	if w.Tell != nil {
+		w.Tell(c, how, doc)
+	}
 }
 
 // KeysInserted counts the index entries of the documents that Insert added.
