@@ -52,32 +52,81 @@ func (e *event) add(other bson.Doc) {
 // for the server itself.
 func (e *event) document(c *command.Client) bson.Doc {
 	b := new(bson.Builder).String("atype", e.atype).Date("ts", e.at.UnixMilli())
-	own := c == nil || c.Internal || c.Remote == ""
-	if own {
-		id := bson.NewUUID()
-		b.Binary("uuid", 4, id[:])
-		b.OpenDoc("local").Bool("isSystemUser", true).Close().OpenDoc("remote").Bool("isSystemUser", true).Close()
-	} else {
-		id := c.UUID()
-		b.Binary("uuid", 4, id[:])
-		appendAddress(b, "local", c.Local)
-		appendAddress(b, "remote", c.Remote)
-	}
-	b.OpenArray("users")
-	var roles []auth.RoleName
-	if p := principal(c); p != nil {
-		b.OpenDoc("0")
-		p.User.Name.Write(b)
-		b.Close()
-		roles = p.Roles
-	}
-	auth.WriteRoles(b.Close(), "roles", roles)
+	id := idOf(c)
+	b.Binary("uuid", 4, id[:])
+	writeSource(b, c, principal(c))
 	if e.param == nil {
 		b.OpenDoc("param").Close()
 	} else {
 		b.Doc("param", e.param)
 	}
 	return b.Int32("result", int32(e.result)).Finish()
+}
+
+// appendLine appends the event as a line of JSON, as mongod writes it: the time with its offset,
+// and the id in the older form. It is made for each command where all are audited, so what the
+// events of a client have in common is made once.
+func (e *event) appendLine(dst []byte, c *command.Client) []byte {
+	dst = append(append(append(dst, `{"atype":"`...), e.atype...), `","ts":{"$date":"`...)
+	dst = e.at.UTC().AppendFormat(dst, "2006-01-02T15:04:05.000-07:00")
+	dst = append(append(dst, `"},`...), source(c)...)
+	dst = append(dst, `,"param":`...)
+	if e.param == nil {
+		dst = append(dst, "{}"...)
+	} else {
+		dst = e.param.AppendJSON(dst, bson.RelaxedJSON)
+	}
+	return append(strconv.AppendInt(append(dst, `,"result":`...), int64(e.result), 10), "}\n"...)
+}
+
+// source is who did something, as fields in a line. A client keeps it, for as long as it has the
+// same user.
+func source(c *command.Client) []byte {
+	p := principal(c)
+	if c != nil {
+		if s := c.Source.Load(); s != nil && s.Principal == p {
+			return s.Text
+		}
+	}
+	id := idOf(c)
+	b := new(bson.Builder).OpenDoc("uuid").String("$binary", base64.StdEncoding.EncodeToString(id[:])).String("$type", "04").Close()
+	writeSource(b, c, p)
+	text := b.Finish().AppendJSON(nil, bson.RelaxedJSON)
+	text = text[1 : len(text)-1]
+	if !isServer(c) { // whose events have an id each
+		c.Source.Store(&command.Source{Principal: p, Text: text})
+	}
+	return text
+}
+
+// isServer reports whether a client is the server itself.
+func isServer(c *command.Client) bool { return c == nil || c.Internal || c.Remote == "" }
+
+// idOf is the id of an event.
+func idOf(c *command.Client) [16]byte {
+	if isServer(c) {
+		return bson.NewUUID()
+	}
+	return c.UUID()
+}
+
+// writeSource appends the ends of a client's connection, and its user with the roles.
+func writeSource(b *bson.Builder, c *command.Client, p *auth.Principal) {
+	if isServer(c) {
+		b.OpenDoc("local").Bool("isSystemUser", true).Close().OpenDoc("remote").Bool("isSystemUser", true).Close()
+	} else {
+		appendAddress(b, "local", c.Local)
+		appendAddress(b, "remote", c.Remote)
+	}
+	b.OpenArray("users")
+	var roles []auth.RoleName
+	if p != nil {
+		b.OpenDoc("0")
+		p.User.Name.Write(b)
+		b.Close()
+		roles = p.Roles
+	}
+	auth.WriteRoles(b.Close(), "roles", roles)
 }
 
 func principal(c *command.Client) *auth.Principal {
@@ -97,22 +146,4 @@ func appendAddress(b *bson.Builder, name, address string) {
 		b.String("unix", address)
 	}
 	b.Close()
-}
-
-// shown is an event as JSON has it: the time with its offset, and the id in the older form, as
-// mongod writes them.
-func shown(d bson.Doc) bson.Doc {
-	var b bson.Builder
-	for name, v := range d.All() {
-		switch name {
-		case "ts":
-			b.OpenDoc(name).String("$date", time.UnixMilli(v.Int64()).UTC().Format("2006-01-02T15:04:05.000-07:00")).Close()
-		case "uuid":
-			_, id := v.Binary()
-			b.OpenDoc(name).String("$binary", base64.StdEncoding.EncodeToString(id)).String("$type", "04").Close()
-		default:
-			b.Value(name, v)
-		}
-	}
-	return b.Finish()
 }

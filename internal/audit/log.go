@@ -89,14 +89,24 @@ const (
 // kept: what it tells of must not happen, or be told again. (command.Auditor)
 func (l *Log) Tell(c *command.Client, atype string, param bson.Doc, result mongoerr.Code) error {
 	e := newEvent(atype, param, result)
-	doc, matches := l.matches(c, e)
-	if !matches {
+	buffer := buffers.Get().(*[]byte)
+	defer buffers.Put(buffer)
+	text, wanted := l.encode((*buffer)[:0], c, e)
+	if cap(text) <= maxBuffer {
+		*buffer = text
+	}
+	if !wanted {
 		return nil
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.writeLocked(l.text(doc))
+	return l.writeLocked(text)
 }
+
+// maxBuffer bounds the memory for an event that is kept for the next one, in bytes.
+const maxBuffer = 64 << 10
+
+var buffers = sync.Pool{New: func() any { return new([]byte) }}
 
 // remedies are run on a full disk, too: they are what helps.
 var remedies = map[string]bool{"shutdown": true, "logRotate": true}
@@ -177,11 +187,10 @@ func (l *Log) Keep(c *command.Client, atype string, param bson.Doc) { l.keep(c, 
 
 func (l *Log) keep(c *command.Client, atype string, param bson.Doc, result mongoerr.Code) {
 	e := newEvent(atype, param, result)
-	doc, matches := l.matches(c, e)
-	if !matches {
+	text, wanted := l.encode(nil, c, e)
+	if !wanted {
 		return
 	}
-	text := l.text(doc)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	switch {
@@ -221,24 +230,23 @@ func codeOf(err error) mongoerr.Code {
 	return mongoerr.From(err).Code
 }
 
-// matches makes the document of an event, and reports whether the filter wants it. A filter that
+// encode appends an event as it is written, and reports whether the filter wants it. A filter that
 // cannot be evaluated wants it.
-func (l *Log) matches(c *command.Client, e *event) (bson.Doc, bool) {
-	doc := e.document(c)
+func (l *Log) encode(dst []byte, c *command.Client, e *event) (text []byte, wanted bool) {
 	if l.filter != nil {
-		if ok, err := l.filter.Match(doc); err == nil && !ok {
-			return nil, false
+		if ok, err := l.filter.Match(e.document(c)); err == nil && !ok {
+			return dst, false
 		}
 	}
-	return doc, true
+	return l.appendText(dst, c, e), true
 }
 
-// text is an event as it is written.
-func (l *Log) text(doc bson.Doc) []byte {
+// appendText appends an event as it is written.
+func (l *Log) appendText(dst []byte, c *command.Client, e *event) []byte {
 	if l.bson {
-		return doc
+		return append(dst, e.document(c)...)
 	}
-	return append(shown(doc).AppendJSON(nil, bson.RelaxedJSON), '\n')
+	return e.appendLine(dst, c)
 }
 
 // recoverLocked writes, where the last write failed, what was kept, and then that there was a
@@ -266,13 +274,13 @@ func (l *Log) writeKeptLocked() error {
 		l.mu.unwritten = l.mu.unwritten[1:]
 	}
 	for kind, e := range l.mu.sums {
-		if err := l.out.Write(l.text(e.document(nil))); err != nil {
+		if err := l.out.Write(l.appendText(nil, nil, e)); err != nil {
 			return err
 		}
 		delete(l.mu.sums, kind)
 	}
 	gap := new(bson.Builder).Date("since", l.mu.since.UnixMilli()).Int64("lost", l.mu.lost).Finish()
-	return l.out.Write(l.text(newEvent("auditGap", gap, 0).document(nil)))
+	return l.out.Write(l.appendText(nil, nil, newEvent("auditGap", gap, 0)))
 }
 
 // writeLocked writes an event, after what was kept. Error: 14031.
@@ -306,7 +314,7 @@ func (l *Log) Close() error {
 	defer l.mu.Unlock()
 	if l.recoverLocked() != nil {
 		for _, e := range l.mu.sums {
-			l.mu.unwritten = append(l.mu.unwritten, l.text(e.document(nil)))
+			l.mu.unwritten = append(l.mu.unwritten, l.appendText(nil, nil, e))
 		}
 		for _, e := range l.mu.unwritten {
 			l.log.Error("An audit event was not written", "id", logFailed, "event", string(e))

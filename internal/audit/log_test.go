@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -191,6 +192,26 @@ func TestKeptIsBounded(t *testing.T) {
 	}
 	if l.mu.failed != nil || l.mu.unwritten != nil || l.mu.bytes != 0 || l.mu.sums != nil || l.mu.lost != 0 {
 		t.Errorf("something is kept: %+v", l.mu.lost)
+	}
+}
+
+// A line says what the document of the event says, of another user when there is another.
+func TestLine(t *testing.T) {
+	c := &command.Client{Remote: "10.0.0.1:1", Local: "10.0.0.2:2"}
+	e := newEvent("authCheck", new(bson.Builder).String("a", "\"\\\n\x01é").Double("b", 1).Date("d", 1_700_000_000_000).Finish(), 13)
+	for _, p := range []*auth.Principal{
+		nil, {User: &auth.User{Name: auth.UserName{User: "u", DB: "d"}}, Roles: []auth.RoleName{{Role: "read", DB: "d"}}}, {User: &auth.User{Name: auth.UserName{User: "v", DB: "d"}}}, nil,
+	} {
+		c.SetPrincipal(p)
+		for range 2 {
+			line, err := bson.ParseJSON(string(e.appendLine(nil, c)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if doc := e.document(c); !bson.Equal(bson.Document(line), bson.Document(doc)) {
+				t.Errorf("%s\nis not\n%s", line, doc)
+			}
+		}
 	}
 }
 

@@ -171,7 +171,12 @@ func appendJSONDate(dst []byte, ms int64, mode JSONMode) []byte {
 func appendJSONString(dst []byte, s string) []byte {
 	const digits = "0123456789abcdef"
 	dst = append(dst, '"')
-	for _, r := range s {
+	plain := 0
+	for plain < len(s) && s[plain] >= ' ' && s[plain] < utf8.RuneSelf && s[plain] != '"' && s[plain] != '\\' {
+		plain++
+	}
+	dst = append(dst, s[:plain]...)
+	for _, r := range s[plain:] {
 		switch {
 		case r == '"' || r == '\\':
 			dst = append(dst, '\\', byte(r))

@@ -42,6 +42,9 @@ type Client struct {
 	// client's own commands use it.
 	Conversation *Conversation
 
+	// Source is what an auditor has made of the client for its events.
+	Source atomic.Pointer[Source]
+
 	principal atomic.Pointer[auth.Principal]
 	metadata  atomic.Pointer[Metadata]
 	current   atomic.Pointer[Op]     // the running operation, or nil
@@ -50,6 +53,12 @@ type Client struct {
 	worked    atomic.Bool // it has run more than hello
 	uuid      sync.Once
 	id        [16]byte
+}
+
+// Source is who a client is, as events have it, while it has a user.
+type Source struct {
+	Principal *auth.Principal
+	Text      []byte
 }
 
 // Conversation is an authentication in progress.
