@@ -99,7 +99,13 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 		if c.ttl.expires(d) <= r.expiryTime || written < since {
 			return true, nil
 		}
-		item := new(bson.Builder).Fields(present(d)).Int64(fieldLSN, lsn).Finish()
+		b := new(bson.Builder)
+		for name, v := range present(d).All() {
+			if name != fieldLSN { // which is the feed's here
+				b.Value(name, v)
+			}
+		}
+		item := b.Int64(fieldLSN, lsn).Finish()
 		rows = append(rows, bson.Document(item))
 		bytes += len(item)
 		return true, nil

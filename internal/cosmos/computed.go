@@ -24,7 +24,7 @@ func parseComputed(v bson.Value) (nosql.Computed, error) {
 			return nil, bad
 		}
 		name, text := e.Doc().Lookup("name"), e.Doc().Lookup("query")
-		if name.Type != bson.TypeString || text.Type != bson.TypeString || name.Str() == "id" || systemOfItem[name.Str()] || all[name.Str()] != nil {
+		if name.Type != bson.TypeString || text.Type != bson.TypeString || name.Str() == "id" || systemOfItem[name.Str()] || nosql.IsRenamed(name.Str()) || all[name.Str()] != nil {
 			return nil, bad
 		}
 		q, err := nosql.Parse(text.Str(), nil, nil)

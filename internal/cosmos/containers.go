@@ -170,14 +170,19 @@ func (r *request) container() (*container, error) {
 	return c, err
 }
 
-func (r *request) findContainer() (*container, error) {
+func (r *request) findContainer() (c *container, err error) {
 	switch {
 	case r.cluster != nil && r.cluster.container != nil:
 		return r.cluster.container, nil
 	case r.s.o.Cluster != nil:
-		return r.s.known.container(r.Context(), r.s, r.path.db, r.path.container, "")
+		c, err = r.s.known.container(r.Context(), r.s, r.path.db, r.path.container, "")
+	default:
+		c, err = r.s.registry.container(r.path.db, r.path.container)
 	}
-	return r.s.registry.container(r.path.db, r.path.container)
+	if err == nil {
+		err = r.mayUse(c.rid)
+	}
+	return c, err
 }
 
 // headerText returns an id for a header: non-ASCII characters are escaped.

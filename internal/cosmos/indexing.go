@@ -206,7 +206,7 @@ func (u uniqueKey) index() bson.Doc {
 	paths := []string{"_id.p"}
 	name := "unique"
 	for _, p := range u {
-		paths = append(paths, strings.Join(p, "."))
+		paths = append(paths, strings.Join(append([]string{storedName(p[0])}, p[1:]...), "."))
 		name += "/" + strings.Join(p, "/")
 	}
 	return indexSpec(name, true, paths...)

@@ -17,13 +17,11 @@ import (
 const (
 	fieldNumber = "_n"
 	fieldLSN    = "_lsn"
-	// fieldUserID stores a user's property named _id.
-	fieldUserID = "%_id"
 )
 
 // systemOfItem has the fields of an item that the server sets.
 var systemOfItem = map[string]bool{
-	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true, fieldNumber: true, fieldLSN: true,
+	"_rid": true, "_self": true, "_etag": true, "_attachments": true, "_ts": true,
 }
 
 // operation is one write of one item.
@@ -154,11 +152,8 @@ func (c *container) store(body bson.Doc, key []bson.Value, id string, alive bson
 	// The fields that are read from every item come first.
 	b.Value("_id", itemID(key, id)).Int64(fieldNumber, n).Int64(fieldLSN, number)
 	for it := body.Iter(); it.Next(); {
-		switch {
-		case it.Key == "_id":
-			b.Value(fieldUserID, it.Value)
-		case it.Key == "" || it.Key[0] != '_' || !systemOfItem[it.Key]:
-			b.Value(it.Key, it.Value)
+		if it.Key == "" || it.Key[0] != '_' || !systemOfItem[it.Key] {
+			b.Value(storedName(it.Key), it.Value)
 		}
 	}
 	b.String("_rid", rid).String("_self", c.selfLink+"docs/"+rid+"/").String("_etag", newETag(seconds)).String("_attachments", "attachments/")
@@ -215,15 +210,24 @@ func appendItem(dst []byte, item bson.Doc) []byte {
 	return append(dst, '}')
 }
 
-// shownName returns the client's name of a stored item's field, "" for a hidden one.
-func shownName(name string) string {
-	switch name {
-	case "_id", fieldNumber, fieldLSN:
-		return ""
-	case fieldUserID:
-		return "_id"
+// storedName is under which name a property is stored: with a '%' before it where the name is that
+// of a field of the store, or such a name with '%'s before it.
+func storedName(name string) string {
+	if nosql.IsRenamed(name) {
+		return "%" + name
 	}
 	return name
+}
+
+// shownName returns the client's name of a stored item's field, "" for a hidden one.
+func shownName(name string) string {
+	switch {
+	case !nosql.IsRenamed(name):
+		return name
+	case name[0] == '%':
+		return name[1:]
+	}
+	return ""
 }
 
 // checkBody checks that a body is a valid item with the partition key and, unless id is

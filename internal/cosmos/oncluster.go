@@ -117,6 +117,9 @@ func (r *request) statement(name, generation string, shardKey bson.Doc, body []b
 	if err != nil {
 		return nil, err
 	}
+	if err := r.mayUse(c.rid); err != nil {
+		return nil, err
+	}
 	if bson.CompareDocs(shardKey, containerKey, nil) != 0 {
 		return nil, badRequest("The collection of the container has another shard key than %s: it was resharded by a MongoDB client.", containerKey)
 	}

@@ -1,8 +1,6 @@
 package cosmos
 
 import (
-	"strings"
-
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/query/nosql"
@@ -81,7 +79,7 @@ func (c orderClass) filter(path string, key bson.Value, bounded, descending bool
 // that order.
 func (p *pager) orderPath() string {
 	s := p.shape
-	if len(s.OrderByPaths) == 0 || s.GroupBy || s.Staged || len(s.Aggregates) > 0 || s.OrderByPaths[0] == "_id" || strings.HasPrefix(s.OrderByPaths[0], "_id.") {
+	if len(s.OrderByPaths) == 0 || s.GroupBy || s.Staged || len(s.Aggregates) > 0 || nosql.InRenamed(s.OrderByPaths[0]) {
 		return ""
 	}
 	return s.OrderByPaths[0]

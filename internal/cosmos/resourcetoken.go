@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -39,7 +40,7 @@ func (r *request) newToken(p *permission) (string, error) {
 		life = n
 	}
 	var b bson.Builder
-	b.String("r", p.resource).String("m", p.mode).Value("k", p.key).Int64("e", r.expiryTime+life)
+	b.String("r", p.resource).String("i", r.s.registry.identity(p.resource)).String("m", p.mode).Value("k", p.key).Int64("e", r.expiryTime+life)
 	claim := base64.StdEncoding.EncodeToString(nosql.AppendJSONDocument(nil, b.Finish()))
 	proof := base64.StdEncoding.EncodeToString(proof(r.signsTokens(), claim))
 	return "type=resource&ver=1.0&sig=" + proof + ";" + claim + ";", nil
@@ -88,7 +89,8 @@ func (r *request) checkResourceToken(signature string) error {
 	if err != nil {
 		return errSignature
 	}
-	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.expiryTime >= expires {
+	issued := c.Lookup("i")
+	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.expiryTime >= expires || issued.Type != bson.TypeString { // or from before there were ids in tokens
 		return errDate
 	}
 	if r.path.kind == kindAccount {
@@ -96,6 +98,11 @@ func (r *request) checkResourceToken(signature string) error {
 	}
 	if !r.within(c.Lookup("r").Str()) || c.Lookup("m").Str() != permissionAll && !r.onlyReads() {
 		return errForbidden
+	}
+	of := issued.Str()
+	r.tokenOf = &of
+	if err := r.checkIdentity(); err != nil {
+		return err
 	}
 	r.partition = c.Lookup("k")
 	switch r.path.kind {
@@ -106,6 +113,67 @@ func (r *request) checkResourceToken(signature string) error {
 	}
 	if !r.partition.IsMissing() && !r.onlyReads() {
 		return errForbidden // the container is more than a partition of it
+	}
+	return nil
+}
+
+// identity is the resource id of the container that a link names or is within, of the database
+// where it names that; "" if there is none.
+func (g *registry) identity(resource string) string {
+	p, _, ok := readLink(resource)
+	if !ok {
+		return ""
+	}
+	g.resolve(&p)
+	d, err := g.database(p.db)
+	switch {
+	case err != nil:
+		return ""
+	case p.container == "":
+		return d.rid
+	}
+	c, err := g.container(p.db, p.container)
+	if err != nil {
+		return ""
+	}
+	return c.rid
+}
+
+// checkIdentity checks that the request's token was made for what has the name now. Errors: 403.
+func (r *request) checkIdentity() error {
+	if r.path.container != "" {
+		if r.path.kind == kindContainer && r.s.o.Cluster != nil {
+			r.s.known.forget(r.path.db, r.path.container) // as the definition is not looked at again here
+		}
+		_, err := r.findContainer()
+		if err == errNotFound {
+			return nil // the request says so
+		}
+		return err
+	}
+	if r.s.o.Cluster == nil {
+		d, err := r.database()
+		if err != nil {
+			return nil // the request says so
+		}
+		return r.mayUse(d.rid)
+	}
+	found, err := r.s.o.Cluster.ReadConfig(r.ctx, databasesNamespace.Coll, new(bson.Builder).String("_id", r.path.db).Finish())
+	if err != nil || len(found) == 0 {
+		return err
+	}
+	return r.mayUse(found[0].Lookup("rid").Str())
+}
+
+// mayUse checks that the request's token, if it has one, is for the container or database with a
+// resource id, or for the database that a container is in: another one may have its name by now.
+// Errors: 403.
+func (r *request) mayUse(rid string) error {
+	if r.tokenOf == nil {
+		return nil
+	}
+	if of := decodeRID(*r.tokenOf); len(of) == 0 || !bytes.HasPrefix(decodeRID(rid), of) {
+		return errForbidden
 	}
 	return nil
 }
@@ -134,40 +202,49 @@ func (r *request) checkPartition(key string) error {
 	return nil
 }
 
+// How many parts the link of a database, a container and an item has.
+const (
+	databaseLink  = 2
+	containerLink = 4
+	itemLink      = 6
+)
+
+// readLink splits the link of a resource, by names or by resource ids; ok says that it is one.
+func readLink(resource string) (p path, parts int, ok bool) {
+	names := strings.SplitN(strings.Trim(resource, "/"), "/", itemLink)
+	for i, name := range []string{"dbs", "", "colls", "", "docs", ""}[:len(names)] {
+		if name != "" && names[i] != name {
+			return p, 0, false
+		}
+	}
+	for i, into := range []*string{&p.db, &p.container, &p.item} {
+		if len(names) >= 2*(i+1) {
+			*into = names[2*i+1]
+		}
+	}
+	return p, len(names), len(names)%2 == 0
+}
+
 // within reports whether the path is that of a resource, or below it. Both may use
 // names or resource ids, which are looked up: the resource id of one item may be the id
 // of another.
 func (r *request) within(resource string) bool {
-	const db, container, item = 2, 4, 6
-	parts := strings.SplitN(strings.Trim(resource, "/"), "/", item)
-	p := path{}
-	for i, name := range []string{"dbs", "", "colls", "", "docs", ""}[:len(parts)] {
-		if name != "" && parts[i] != name {
-			return false
-		}
-	}
-	if len(parts) >= db {
-		p.db = parts[db-1]
-	}
-	if len(parts) >= container {
-		p.container = parts[container-1]
-	}
-	if err := r.s.resolve(r.ctx, &p); err != nil {
+	p, parts, ok := readLink(resource)
+	if !ok || r.s.resolve(r.ctx, &p) != nil {
 		return false
 	}
 	switch {
-	case len(parts)%2 != 0 || p.db != r.path.db:
+	case p.db != r.path.db:
 		return false
-	case len(parts) == db:
+	case parts == databaseLink:
 		return true
 	case p.container != r.path.container:
 		return false
-	case len(parts) == container:
+	case parts == containerLink:
 		return true
 	case r.path.kind != kindItem:
 		return false
 	}
-	p.item = parts[item-1]
 	return r.sameItem(p)
 }
 

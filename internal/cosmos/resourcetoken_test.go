@@ -73,6 +73,63 @@ func TestItemPermissions(t *testing.T) {
 	}
 }
 
+// TestTokensOfDropped: a token is for the container and the database that there were when it was
+// given, and not for others that get their names.
+func TestTokensOfDropped(t *testing.T) {
+	a := newAccount(t)
+	defer a.close()
+	define := func() {
+		a.must(http.StatusCreated, "POST", "/dbs/d/colls", `{"id":"c","partitionKey":{"paths":["/pk"]}}`, nil)
+		a.must(http.StatusCreated, "POST", "/dbs/d/colls/c/docs", `{"id":"i","pk":"p"}`, map[string]string{"x-ms-documentdb-partitionkey": `["p"]`})
+	}
+	var links []string
+	give := func() (tokens []string) {
+		t.Helper()
+		a.must(http.StatusCreated, "POST", "/dbs/d/users", `{"id":"u"}`, nil)
+		for i, of := range links {
+			w := a.do("POST", "/dbs/d/users/u/permissions", fmt.Sprintf(`{"id":"%d","permissionMode":"All","resource":%q}`, i, of), nil)
+			var d map[string]any
+			if err := json.Unmarshal(w.Body.Bytes(), &d); err != nil || w.Code != http.StatusCreated {
+				t.Fatalf("%d %v: %s", w.Code, err, w.Body)
+			}
+			tokens = append(tokens, url.QueryEscape(d["_token"].(string)))
+		}
+		return tokens
+	}
+	opens := func(tokens []string, want ...int) {
+		t.Helper()
+		targets := []string{"/dbs/d/colls/c/docs/i", "/dbs/d/colls/c", "/dbs/d/colls"}
+		for i, token := range tokens {
+			for j, target := range targets {
+				status := want[i]
+				if status == http.StatusOK && (i == 1 && j > 0 || i == 0 && j > 1) {
+					status = http.StatusForbidden // more than the token is for
+				}
+				w := a.do("GET", target, "", map[string]string{"Authorization": token, "x-ms-documentdb-partitionkey": `["p"]`})
+				if w.Code != status {
+					t.Errorf("token of %s: GET %s: %d, want %d: %s", links[i], target, w.Code, status, w.Body)
+				}
+			}
+		}
+	}
+	a.must(http.StatusCreated, "POST", "/dbs", `{"id":"d"}`, nil)
+	links = []string{"dbs/d/colls/c", "dbs/d/colls/c/docs/i", "dbs/d"}
+	early := give()
+	define()
+	opens(early[:2], 403, 403) // given before there was a container
+	a.must(http.StatusNoContent, "DELETE", "/dbs/d/users/u", "", nil)
+	old := give()
+	opens(old, 200, 200, 200)
+	a.must(http.StatusNoContent, "DELETE", "/dbs/d/colls/c", "", nil)
+	define()
+	opens(old, 403, 403, 200)
+	a.must(http.StatusNoContent, "DELETE", "/dbs/d", "", nil)
+	a.must(http.StatusCreated, "POST", "/dbs", `{"id":"d"}`, nil)
+	define()
+	opens(old, 403, 403, 403)
+	opens(give(), 200, 200, 200)
+}
+
 // TestPermissionModes: a permission to read changes nothing, whatever headers
 // say, and one of a partition neither other partitions nor the container.
 func TestPermissionModes(t *testing.T) {

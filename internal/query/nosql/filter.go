@@ -151,11 +151,27 @@ func (t *translator) translate(e expression) bson.Doc {
 	return nil
 }
 
-// path is the path of a property of the container's items; not of what was
-// named _id by the user, which the store has in another place.
+// path is the path of a property of the container's items; not of one that the store has
+// under another name.
 func (t *translator) path(e expression) (string, bool) {
 	path, ok := t.q.s.path(e)
-	return path, ok && path != "_id" && !strings.HasPrefix(path, "_id.")
+	return path, ok && !InRenamed(path)
+}
+
+// IsRenamed reports whether a property of an item is stored under another name: it has that of a
+// field of the store, or that with '%'s before it.
+func IsRenamed(name string) bool {
+	if name == "" || name[0] != '_' && name[0] != '%' {
+		return false
+	}
+	name = strings.TrimLeft(name, "%")
+	return name == "_id" || name == "_n" || name == "_lsn"
+}
+
+// InRenamed is IsRenamed of the first property of a dotted path.
+func InRenamed(path string) bool {
+	first, _, _ := strings.Cut(path, ".")
+	return IsRenamed(first)
 }
 
 func (t *translator) compareTo(path, op string, e expression) bson.Doc {
