@@ -110,7 +110,7 @@ type restoredPart struct {
 
 // findLog finds the log that is needed, if it is there. Errors: also a master key that is missing.
 func (p *restoredPart) findLog(ctx context.Context) (err error) {
-	if p.o.Master == nil && p.part.keys() != nil {
+	if p.o.Master == nil && len(p.part.keys()) > 0 {
 		return fmt.Errorf("%s is of a server whose data are encrypted: the master key of that is needed", p.m.Name())
 	}
 	if p.at == 0 {
@@ -201,13 +201,14 @@ func prepareTarget(dir string) error {
 	return nil
 }
 
-// keys is the file with the keys of an encrypted server; nil if there is none.
-func (p *Part) keys() *File {
-	i := slices.IndexFunc(p.Files, func(f File) bool { return storage.HasKeys(f.Name) })
-	if i < 0 {
-		return nil
+// keys are the files with the keys of an encrypted server, of which one is enough.
+func (p *Part) keys() (all []File) {
+	for _, f := range p.Files {
+		if storage.HasKeys(f.Name) {
+			all = append(all, f)
+		}
 	}
-	return &p.Files[i]
+	return all
 }
 
 // files writes the files of a backup, and finds the file system of the data in them. Those of an
@@ -215,19 +216,13 @@ func (p *Part) keys() *File {
 func (p *restoredPart) files(ctx context.Context) (err error) {
 	as := storage.OSFS()
 	keys := p.part.keys()
-	if keys != nil {
-		if err := p.r.file(ctx, as, *keys, filepath.Join(p.dir, keys.Name)); err != nil {
-			return err
-		}
-	} else if p.o.Master != nil {
-		if err := storage.Encrypt(as, p.dir, p.o.Master); err != nil {
-			return err
-		}
+	if err := p.keysOf(ctx, keys); err != nil {
+		return err
 	}
 	if p.store, err = storage.Unlock(as, p.dir, p.o.Master); err != nil {
 		return err
 	}
-	if keys == nil {
+	if len(keys) == 0 {
 		as = p.store
 	}
 	for _, f := range p.part.Files {
@@ -244,6 +239,35 @@ func (p *restoredPart) files(ctx context.Context) (err error) {
 		p.o.Progress("bytes", p.done, p.total)
 	}
 	return nil
+}
+
+// keysOf writes the keys of an encrypted server, or makes new ones where it was none and the data are
+// to be encrypted. Error: *DamageError where all of them are damaged.
+func (p *restoredPart) keysOf(ctx context.Context, files []File) error {
+	as := storage.OSFS()
+	if len(files) == 0 && p.o.Master != nil {
+		return storage.Encrypt(as, p.dir, p.o.Master)
+	}
+	var failed error
+	whole := 0
+	for _, f := range files {
+		to := filepath.Join(p.dir, f.Name)
+		err := p.r.file(ctx, as, f, to)
+		var damage *DamageError
+		if errors.As(err, &damage) {
+			failed = err
+			err = os.Remove(to)
+		} else if err == nil {
+			whole++
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if whole > 0 {
+		return nil
+	}
+	return failed
 }
 
 func (r *Repository) file(ctx context.Context, store storage.FS, f File, to string) error {

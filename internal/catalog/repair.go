@@ -86,7 +86,6 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 	if names, err := fs.List(into); err == nil && len(names) > 0 {
 		return nil, fmt.Errorf("%s is not empty", into)
 	}
-	server := dir
 	dir, err := storage.Place(fs, dir)
 	if err != nil {
 		return nil, err
@@ -101,7 +100,7 @@ func Repair(ctx context.Context, fs storage.FS, dir, into string, progress Progr
 	r := &repair{ctx: ctx, x: x, progress: progress, found: &Repaired{Damages: x.Damages, Unlisted: x.Unlisted},
 		counted: map[storage.Ident]int64{}, low: map[storage.Ident]Gone{}, next: map[storage.IdentRange]storage.Ident{}}
 	partial := strings.TrimRight(into, "/") + repairing
-	if err := errors.Join(fs.RemoveAll(partial), storage.CopyKeys(fs, server, partial), r.run(fs, partial), x.Close()); err != nil {
+	if err := errors.Join(fs.RemoveAll(partial), storage.CopyKeys(fs, partial), r.run(fs, partial), x.Close()); err != nil {
 		return nil, errors.Join(err, fs.RemoveAll(partial))
 	}
 	r.report()

@@ -230,7 +230,7 @@ func (n *Node) openBackup(ctx context.Context, owner string) (_ *backupCopy, err
 	if err != nil {
 		return nil, err
 	}
-	if err := storage.CopyKeys(n.FS, n.Process.DBPath, c.dir); err != nil {
+	if err := storage.CopyKeys(n.FS, c.dir); err != nil {
 		return nil, err
 	}
 	if err := c.list(); err != nil {

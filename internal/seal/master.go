@@ -1,6 +1,7 @@
 package seal
 
 import (
+	"bytes"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/base64"
@@ -55,6 +56,7 @@ type Lock struct {
 	MasterKey string `json:"masterKey"` // Master.ID
 	StoreKey  []byte `json:"storeKey"`
 	Mac       []byte `json:"mac"`
+	Copy      bool   `json:"copy,omitempty"` // it is the second one of the directory
 }
 
 const lockFormat = 1
@@ -76,11 +78,16 @@ func (l *Lock) mac(store Key) []byte {
 	return h.Sum(nil)
 }
 
-// Encode is the lock as text.
-func (l *Lock) Encode() []byte {
-	b, _ := json.MarshalIndent(l, "", "  ") // of strings and numbers, which never fails
+// Encode is the lock as text, or its copy.
+func (l *Lock) Encode(asCopy bool) []byte {
+	c := *l
+	c.Copy = asCopy
+	b, _ := json.MarshalIndent(&c, "", "  ") // of strings and numbers, which never fails
 	return append(b, '\n')
 }
+
+// Equal reports whether two are the same, or one is the other's copy.
+func (l *Lock) Equal(other *Lock) bool { return bytes.Equal(l.Encode(false), other.Encode(false)) }
 
 // The errors of a Lock.
 var (

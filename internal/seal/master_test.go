@@ -17,7 +17,7 @@ func TestLock(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	text := l.Encode()
+	text := l.Encode(false)
 	open := func(b []byte, m Master) (Key, error) {
 		l, err := DecodeLock(b)
 		if err != nil {

@@ -188,11 +188,14 @@ func (s *Server) engineOptions(dir string) storage.Options {
 	}
 }
 
-// emptySpill creates an empty spill directory, and removes the copies of backup cursors that
-// an earlier process had.
-func (s *Server) emptySpill() error {
+// tidy creates an empty spill directory, removes the copies of backup cursors that an earlier
+// process had, and keeps two copies of the keys of an encrypted directory.
+func (s *Server) tidy() error {
 	if err := os.RemoveAll(filepath.Join(s.Options.Storage.DBPath, node.BackupDirectory)); err != nil {
 		return fmt.Errorf("directory for backups: %w", err)
+	}
+	if err := storage.KeepKeys(s.FS, s.Options.Storage.DBPath); err != nil { // there is one of the two
+		s.control.Warn("The keys of the data directory have no second copy", "id", logKeys, "error", err)
 	}
 	if err := emptyDirectory(filepath.Join(s.Options.Storage.DBPath, spillDirectory)); err != nil {
 		return fmt.Errorf("directory for temporary files: %w", err)

@@ -54,4 +54,5 @@ const (
 	logRestored      = 9100012
 	logRestoredDue   = 9100013
 	logConsole       = 9100015
+	logKeys          = 9100016
 )

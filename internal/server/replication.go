@@ -54,7 +54,7 @@ func (s *Server) openData() (*data, error) {
 		return nil, err
 	}
 	// Only now the directory is locked.
-	if err := s.emptySpill(); err != nil {
+	if err := s.tidy(); err != nil {
 		return nil, errors.Join(err, d.close())
 	}
 	return d, nil

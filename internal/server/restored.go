@@ -52,7 +52,7 @@ func (s *Server) ttlDisabled() (disabled bool) {
 
 // removeDue removes what is due in a store.
 func (s *Server) removeDue(ctx context.Context, engine *storage.Engine) error {
-	if err := s.emptySpill(); err != nil {
+	if err := s.tidy(); err != nil {
 		return err
 	}
 	cat, err := catalog.Open(engine, catalog.Options{Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")})

@@ -16,30 +16,74 @@ import (
 )
 
 // lockOfKeys has the keys of a server's directory that is encrypted: whoever has the master key
-// reads the others in it.
-const lockOfKeys = "mayfly.sealed"
+// reads the others in it. copyOfKeys has the same, for when that is damaged or lost; it says that it
+// is the copy, so a backup has two objects of them.
+const (
+	lockOfKeys = "mayfly.sealed"
+	copyOfKeys = "mayfly.sealed.copy"
+)
+
+var filesOfKeys = [...]string{copyOfKeys, lockOfKeys} // in the order in which they are written
 
 // Unlock is fs for a server's directory that is encrypted under a master key, and fs itself for
 // one that is not, where m is nil. It changes nothing. Errors: a directory that is encrypted
-// and m is nil, or is not and m is given; another master key; ErrCorruption where the file with
-// the keys is damaged.
+// and m is nil, or is not and m is given; another master key; ErrCorruption where both files with
+// the keys are damaged.
 func Unlock(fs FS, dir string, m seal.Master) (FS, error) {
-	l, err := readLock(fs, dir)
+	locks, err := readLocks(fs, dir)
 	switch {
 	case err != nil:
 		return nil, err
-	case l == nil && m == nil:
+	case len(locks) == 0 && m == nil:
 		return fs, isPlain(fs, dir)
 	case m == nil:
-		return nil, fmt.Errorf("the data in %s are encrypted, under the master key %s: that key is needed (security.enableEncryption, --encryptionKeyFile)", dir, l.MasterKey)
-	case l == nil:
+		return nil, fmt.Errorf("the data in %s are encrypted, under the master key %s: that key is needed (security.enableEncryption, --encryptionKeyFile)", dir, locks[0].MasterKey)
+	case len(locks) == 0:
 		return nil, errors.Join(isPlain(fs, dir), fmt.Errorf("the data in %s are not encrypted, and a master key was given", dir))
 	}
-	key, id, err := l.Open(m)
-	if err != nil {
-		return nil, lockOpenError(fs, dir, err)
+	var failed error
+	for _, l := range locks {
+		key, id, err := l.Open(m)
+		if err == nil {
+			return &sealedFS{FS: fs, key: key, id: id, lock: l}, nil
+		}
+		if failed == nil {
+			failed = err
+		}
+		if !errors.Is(err, seal.ErrLockDamaged) && !errors.Is(err, seal.ErrOtherMaster) && !errors.Is(err, seal.ErrUnopened) {
+			break // it is not about the file
+		}
 	}
-	return &sealedFS{FS: fs, key: key, id: id}, nil
+	return nil, lockOpenError(fs, dir, failed)
+}
+
+// KeepKeys writes the keys of a directory, or their copy, again where they are damaged, lost, or
+// not those by which fs was unlocked. REQUIRES: the directory's store is open, so that nobody
+// rotates its master key.
+func KeepKeys(fs FS, dir string) error {
+	s, ok := fs.(*sealedFS)
+	if !ok {
+		return nil
+	}
+	var lacking []string
+	for _, name := range filesOfKeys {
+		l, err := readLock(s.FS, s.PathJoin(dir, name))
+		if err != nil && !errors.Is(err, ErrCorruption) {
+			return err
+		}
+		if l == nil || !l.Equal(s.lock) {
+			lacking = append(lacking, name)
+		}
+	}
+	if len(lacking) == len(filesOfKeys) {
+		return nil // the master key was rotated before the store was opened
+	}
+	for _, name := range lacking {
+		if err := writeKeys(s.FS, dir, name, s.lock); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Encrypt makes a server's directory that has no data one that is encrypted under a master key,
@@ -47,7 +91,7 @@ func Unlock(fs FS, dir string, m seal.Master) (FS, error) {
 // another process has the directory open; ErrCorruption where the file with the keys is damaged
 // or missing.
 func Encrypt(fs FS, dir string, m seal.Master) error {
-	if l, err := readLock(fs, dir); l != nil || err != nil {
+	if locks, err := readLocks(fs, dir); len(locks) > 0 || err != nil {
 		return err
 	}
 	lock, err := pebble.LockDirectory(dir, fs)
@@ -55,7 +99,7 @@ func Encrypt(fs FS, dir string, m seal.Master) error {
 		return lockError(dir, err)
 	}
 	defer lock.Close()
-	if l, err := readLock(fs, dir); l != nil || err != nil { // another process was faster
+	if locks, err := readLocks(fs, dir); len(locks) > 0 || err != nil { // another process was faster
 		return err
 	}
 	if err := isPlain(fs, dir); err != nil {
@@ -72,7 +116,7 @@ func Encrypt(fs FS, dir string, m seal.Master) error {
 }
 
 // RotateMasterKey has another master key open an encrypted directory that no process has
-// open, and the one of before no more. It is one step: after a crash one of them opens it. Errors
+// open, and the one of before no more. After a crash one of them opens it, or either does. Errors
 // are those of Unlock, and code 98 if a server has the directory open.
 func RotateMasterKey(fs FS, dir string, from, to seal.Master) (err error) {
 	store, err := Unlock(fs, dir, from)
@@ -110,9 +154,30 @@ func lockOpenError(fs FS, dir string, err error) error {
 	return fmt.Errorf("the store key of %s: %w", dir, err)
 }
 
-// readLock reads the keys of a directory; nil where it has none.
-func readLock(fs FS, dir string) (*seal.Lock, error) {
-	path := fs.PathJoin(dir, lockOfKeys)
+// readLocks reads the keys of a directory, and then their copy, where they are and are not
+// damaged; none of a directory that has neither. Error: ErrCorruption where what is there is damaged.
+func readLocks(fs FS, dir string) (all []*seal.Lock, err error) {
+	var damaged error
+	for _, name := range [...]string{lockOfKeys, copyOfKeys} {
+		l, err := readLock(fs, fs.PathJoin(dir, name))
+		switch {
+		case errors.Is(err, ErrCorruption) && damaged == nil:
+			damaged = err
+		case errors.Is(err, ErrCorruption):
+		case err != nil:
+			return nil, err
+		case l != nil:
+			all = append(all, l)
+		}
+	}
+	if len(all) > 0 {
+		return all, nil
+	}
+	return nil, damaged
+}
+
+// readLock reads a file with keys; nil where there is none.
+func readLock(fs FS, path string) (*seal.Lock, error) {
 	f, err := fs.Open(path)
 	if oserror.IsNotExist(err) {
 		return nil, nil
@@ -177,28 +242,39 @@ func hasNoData(fs FS, dir string) error {
 	return nil
 }
 
-// writeLock replaces the keys of a directory, in one step.
+// writeLock replaces the keys of a directory, and before that their copy: so the copy is never of
+// an earlier master key than the keys are.
 func writeLock(fs FS, dir string, l *seal.Lock) error {
-	temp := fs.PathJoin(dir, lockOfKeys+".tmp")
+	for _, name := range filesOfKeys {
+		if err := writeKeys(fs, dir, name, l); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeKeys replaces one of the files with keys, in one step.
+func writeKeys(fs FS, dir, name string, l *seal.Lock) error {
+	temp := fs.PathJoin(dir, name+".tmp")
 	f, err := fs.Create(temp, vfs.WriteCategoryUnspecified)
 	if err != nil {
 		return err
 	}
-	if _, err = f.Write(l.Encode()); err == nil {
+	if _, err = f.Write(l.Encode(name == copyOfKeys)); err == nil {
 		err = f.Sync()
 	}
 	if err := errors.Join(err, f.Close()); err != nil {
 		return err
 	}
-	if err := fs.Rename(temp, fs.PathJoin(dir, lockOfKeys)); err != nil {
+	if err := fs.Rename(temp, fs.PathJoin(dir, name)); err != nil {
 		return err
 	}
 	return syncDir(fs, dir)
 }
 
-// CopyKeys makes another directory one that is encrypted under the keys of a server's
-// directory; nothing where fs is not encrypted.
-func CopyKeys(fs FS, from, to string) error {
+// CopyKeys makes another directory one that is encrypted under the keys by which fs was unlocked;
+// nothing where it is not encrypted.
+func CopyKeys(fs FS, to string) error {
 	s, ok := fs.(*sealedFS)
 	if !ok {
 		return nil
@@ -206,11 +282,11 @@ func CopyKeys(fs FS, from, to string) error {
 	if err := s.FS.MkdirAll(to, 0o755); err != nil {
 		return err
 	}
-	return vfs.Copy(s.FS, s.PathJoin(from, lockOfKeys), s.PathJoin(to, lockOfKeys))
+	return writeLock(s.FS, to, s.lock)
 }
 
-// HasKeys reports whether a file of that name has the keys of an encrypted directory.
-func HasKeys(name string) bool { return name == lockOfKeys }
+// HasKeys reports whether a file of that name has the keys of an encrypted directory, or their copy.
+func HasKeys(name string) bool { return name == lockOfKeys || name == copyOfKeys }
 
 // IsEncrypted reports whether fs is that of an encrypted directory.
 func IsEncrypted(fs FS) bool {
@@ -223,8 +299,9 @@ func IsEncrypted(fs FS) bool {
 // below.
 type sealedFS struct {
 	vfs.FS
-	key seal.Key
-	id  seal.StoreID
+	key  seal.Key
+	id   seal.StoreID
+	lock *seal.Lock // what it was unlocked by
 }
 
 // Unwrap is vfs.FS's.

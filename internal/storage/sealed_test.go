@@ -219,22 +219,18 @@ func TestKeysThatDoNotFit(t *testing.T) {
 		{"no key", whole, nil, none, "the data in db are encrypted, under the master key " + right.ID() + ": that key is needed"},
 		{"wrong key", whole, nil, wrong, "under a master key that was not given: another master key is needed: " + right.ID() + ", and " + wrong.ID() + " was given"},
 		{"plain data, key", plain, nil, right, "the data in db are not encrypted ("},
-		{"keys lost, key", whole, func(fs FS) { _ = fs.Remove("db/" + lockOfKeys) }, right, "the data in db are encrypted (mayfly.format), and the file mayfly.sealed is missing"},
-		{"keys lost, no key", whole, func(fs FS) { _ = fs.Remove("db/" + lockOfKeys) }, none, "the data in db are encrypted (mayfly.format), and the file mayfly.sealed is missing"},
-		{"keys cut", whole, func(fs FS) { rewrite(t, fs, "db/"+lockOfKeys, func(b []byte) []byte { return b[:50] }) }, right, "mayfly.sealed: it cannot be read: it is damaged"},
+		{"keys lost, key", whole, func(fs FS) { removeKeys(t, fs) }, right, "the data in db are encrypted (mayfly.format), and the file mayfly.sealed is missing"},
+		{"keys lost, no key", whole, func(fs FS) { removeKeys(t, fs) }, none, "the data in db are encrypted (mayfly.format), and the file mayfly.sealed is missing"},
+		{"keys cut", whole, func(fs FS) { spoilKeys(t, fs, filesOfKeys[:], func(b []byte) []byte { return b[:50] }) }, right, "mayfly.sealed: it cannot be read: it is damaged"},
 		{"keys changed", whole, func(fs FS) {
-			rewrite(t, fs, "db/"+lockOfKeys, func(b []byte) []byte {
-				at := bytes.Index(b, []byte(`"storeKey": "`)) + 20
-				b[at] = map[bool]byte{true: 'B', false: 'A'}[b[at] == 'A']
-				return b
-			})
+			spoilKeys(t, fs, filesOfKeys[:], changeStoreKey)
 		}, right, "mayfly.sealed: it cannot be read: it is damaged"},
 		{"keys of another directory", whole, func(fs FS) {
 			l, err := seal.NewLock(seal.NewKey(), seal.NewStoreID(), right)
 			if err != nil {
 				t.Fatal(err)
 			}
-			rewrite(t, fs, "db/"+lockOfKeys, func([]byte) []byte { return l.Encode() })
+			rewrite(t, fs, "db/"+lockOfKeys, func([]byte) []byte { return l.Encode(false) })
 		}, right, "its header does not open"},
 		{"keys of plain data", plain, func(fs FS) {
 			l, err := seal.NewLock(seal.NewKey(), seal.NewStoreID(), right)
@@ -243,7 +239,7 @@ func TestKeysThatDoNotFit(t *testing.T) {
 			}
 			f, err := fs.Create("db/"+lockOfKeys, "")
 			if err == nil {
-				_, err = f.Write(l.Encode())
+				_, err = f.Write(l.Encode(false))
 			}
 			if err != nil || f.Close() != nil {
 				t.Fatal(err)
@@ -273,6 +269,87 @@ func TestKeysThatDoNotFit(t *testing.T) {
 	}
 }
 
+func removeKeys(t *testing.T, fs FS) {
+	t.Helper()
+	for _, name := range filesOfKeys {
+		if err := fs.Remove("db/" + name); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func spoilKeys(t *testing.T, fs FS, names []string, change func([]byte) []byte) {
+	t.Helper()
+	for _, name := range names {
+		rewrite(t, fs, "db/"+name, change)
+	}
+}
+
+func changeStoreKey(b []byte) []byte { return changeField(b, `"storeKey": "`) }
+
+func changeField(b []byte, field string) []byte {
+	at := bytes.Index(b, []byte(field)) + len(field) + 7
+	b[at] = map[bool]byte{true: 'b', false: 'a'}[b[at] == 'a']
+	return b
+}
+
+// TestCopyOfKeys damages and loses one of the two files with keys: the other opens the data, and
+// is what both are once the store is open.
+func TestCopyOfKeys(t *testing.T) {
+	m := seal.KeyMaster(seal.NewKey())
+	for _, name := range filesOfKeys {
+		for what, change := range map[string]func([]byte) []byte{
+			"lost": nil, "cut": func(b []byte) []byte { return b[:50] }, "empty": func([]byte) []byte { return nil }, "changed": changeStoreKey,
+			"other id": func(b []byte) []byte { return changeField(b, `"masterKey": "`) },
+		} {
+			fs := NewMemFS()
+			encryptedStore(t, fs, m)
+			before := everything(t, fs, "db")
+			if change == nil {
+				if err := fs.Remove("db/" + name); err != nil {
+					t.Fatal(err)
+				}
+			} else {
+				spoilKeys(t, fs, []string{name}, change)
+			}
+			if err := Encrypt(fs, "db", m); err != nil {
+				t.Errorf("%s is %s: %v", name, what, err)
+			}
+			store, err := Unlock(fs, "db", m)
+			if err != nil {
+				t.Fatalf("%s is %s: %v", name, what, err)
+			}
+			e := openAt(t, store, "db")
+			if err := errors.Join(KeepKeys(store, "db"), CopyKeys(store, "copy"), e.Close()); err != nil {
+				t.Fatal(err)
+			}
+			after, copied := everything(t, fs, "db"), everything(t, fs, "copy")
+			for _, name := range filesOfKeys {
+				if was := before["db/"+name]; after["db/"+name] != was || copied["copy/"+name] != was || was == "" {
+					t.Errorf("%s is %s, and then not what it was", name, what)
+				}
+			}
+			if after["db/"+lockOfKeys] == after["db/"+copyOfKeys] {
+				t.Error("the copy does not say that it is one, and a backup has one object of both")
+			}
+		}
+	}
+	// What was rotated after it was read stays.
+	fs, to := NewMemFS(), seal.KeyMaster(seal.NewKey())
+	encryptedStore(t, fs, m)
+	store, err := Unlock(fs, "db", m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(RotateMasterKey(fs, "db", m, to), KeepKeys(store, "db")); err != nil {
+		t.Fatal(err)
+	}
+	removeOne := fs.Remove("db/" + lockOfKeys)
+	if _, err := Unlock(fs, "db", m); removeOne != nil || !errors.Is(err, seal.ErrOtherMaster) {
+		t.Errorf("the master key of before: %v", err)
+	}
+}
+
 func rewrite(t *testing.T, fs FS, name string, change func([]byte) []byte) {
 	t.Helper()
 	b := []byte(everything(t, fs, fs.PathDir(name))[name])
@@ -289,7 +366,7 @@ func rewrite(t *testing.T, fs FS, name string, change func([]byte) []byte) {
 }
 
 // TestRotateMasterKey rotates, and fails or crashes at each operation of the file system: then
-// one of the two keys opens the data, and after success the new one alone.
+// one of the two keys opens the data, or either, and after success the new one alone.
 func TestRotateMasterKey(t *testing.T) {
 	from, to := seal.KeyMaster(seal.NewKey()), seal.KeyMaster(seal.NewKey())
 	for failAt := 0; ; failAt++ {
@@ -310,7 +387,7 @@ func TestRotateMasterKey(t *testing.T) {
 			switch {
 			case err == nil && (now != nil || !errors.Is(old, seal.ErrOtherMaster)):
 				t.Errorf("rotated: the old key: %v, the new one: %v", old, now)
-			case (old == nil) == (now == nil):
+			case old != nil && now != nil:
 				t.Errorf("failed at %d, %d%%: the old key: %v, the new one: %v", failAt, percent, old, now)
 			}
 		}
