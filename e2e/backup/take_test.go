@@ -187,6 +187,10 @@ func TestOneCursor(t *testing.T) {
 	if _, err := admin.Aggregate(t.Context(), stage); !asCommand(err, &refused) || refused.Code != 50886 {
 		t.Errorf("a second cursor: %v", err)
 	}
+	extend := mongo.Pipeline{{{Key: "$backupCursorExtend", Value: bson.D{{Key: "backupId", Value: bson.Binary{Subtype: 4, Data: make([]byte, 16)}}, {Key: "timestamp", Value: bson.Timestamp{T: 1}}}}}}
+	if _, err := admin.Aggregate(t.Context(), extend); !asCommand(err, &refused) || refused.Code != 40324 {
+		t.Errorf("an extended cursor: %v", err)
+	}
 	mayfly(t, 100, "backup", "--uri", s.URI(), "--to", filepath.Join(t.TempDir(), "repository"))
 	if err := cur.Close(t.Context()); err != nil {
 		t.Fatal(err)

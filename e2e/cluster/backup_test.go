@@ -3,6 +3,8 @@ package cluster
 import (
 	"bytes"
 	"context"
+	crand "crypto/rand"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -79,11 +81,39 @@ func (b *bank) transfers(t *testing.T, ctx context.Context) (all []dated) {
 	return all
 }
 
+// repository is where the backups of a cluster are, and which keys they and its data need.
+type repository struct{ dir, key, master string }
+
+func newRepository(t *testing.T) *repository {
+	t.Helper()
+	dir := t.TempDir()
+	r := &repository{filepath.Join(dir, "repository"), filepath.Join(dir, "key"), filepath.Join(dir, "master")}
+	for _, path := range []string{r.key, r.master} {
+		key := make([]byte, 32)
+		_, _ = crand.Read(key) // it never fails
+		if err := os.WriteFile(path, []byte(base64.StdEncoding.EncodeToString(key)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return r
+}
+
+// sealed are the options of a server whose data are encrypted.
+func (r *repository) sealed() []string {
+	return []string{"--enableEncryption", "--encryptionKeyFile", r.master}
+}
+
+// do runs mayfly with the repository as the one to go to, or from.
+func (r *repository) do(t *testing.T, place string, args ...string) (int, string) {
+	t.Helper()
+	return testkit.Exec(t, nil, append(args, place, r.dir, "--encryptionKeyFile", r.key)...)
+}
+
 // follow runs mayfly backup --follow on a cluster until stop is called.
-func (c *cluster) follow(t *testing.T, repository string) (stop func(os.Signal) string) {
+func (c *cluster) follow(t *testing.T, r *repository) (stop func(os.Signal) string) {
 	t.Helper()
 	var out bytes.Buffer
-	cmd := exec.Command(testkit.Binary(t), "backup", "--follow", "--uri", c.routers[0].URI(), "--to", repository, "--every", "3s", "--logEvery", "300ms")
+	cmd := exec.Command(testkit.Binary(t), "backup", "--follow", "--uri", c.routers[0].URI(), "--to", r.dir, "--encryptionKeyFile", r.key, "--every", "3s", "--logEvery", "300ms")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -102,9 +132,11 @@ func (c *cluster) follow(t *testing.T, repository string) (stop func(os.Signal) 
 // collections come and go, and restores it to times chosen at random, elsewhere and while the old
 // one lives: all transfers that were acknowledged before the time are there, none that began
 // behind it, and none in part. What was prepared at the time is decided, and the moves of that
-// time end.
+// time end. The data of one shard are encrypted, those of all parts that are restored are.
 func TestBackup(t *testing.T) {
-	c := start(t, 2, 2)
+	repository := newRepository(t)
+	c := start(t, 1, 2)
+	c.addShard(t, 1, repository.sealed()...)
 	c.admin(t, bson.D{{Key: "balancerStop", Value: 1}})
 	b := openBank(t, c)
 	due := c.routers[0].Client().Database("bank").Collection("due")
@@ -112,7 +144,6 @@ func TestBackup(t *testing.T) {
 	if _, err := due.Indexes().CreateOne(t.Context(), mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)}); err != nil {
 		t.Fatal(err)
 	}
-	repository := filepath.Join(t.TempDir(), "repository")
 	ctx, end := context.WithCancel(t.Context())
 	defer end()
 	var all []dated
@@ -156,7 +187,7 @@ func TestBackup(t *testing.T) {
 	})
 	stop := c.follow(t, repository)
 	until(t, "a backup", func() error {
-		if code, out := testkit.Exec(t, nil, "backup", "list", "--from", repository); code != 0 || !strings.Contains(out, "cluster") {
+		if code, out := repository.do(t, "--from", "backup", "list"); code != 0 || !strings.Contains(out, "cluster") {
 			return errors.New(out)
 		}
 		return nil
@@ -168,7 +199,7 @@ func TestBackup(t *testing.T) {
 	time.Sleep(2500 * time.Millisecond)
 	end()
 	work.Wait()
-	if code, out := testkit.Exec(t, nil, "backup", "--uri", c.routers[0].URI(), "--to", repository); code != 0 { // up to behind all that was done
+	if code, out := repository.do(t, "--to", "backup", "--uri", c.routers[0].URI()); code != 0 { // up to behind all that was done
 		t.Fatal(out)
 	}
 	if out := stop(syscall.SIGTERM); strings.Contains(out, "gap") {
@@ -181,15 +212,18 @@ func TestBackup(t *testing.T) {
 	if t.Failed() {
 		t.FailNow()
 	}
-	code, out := testkit.Exec(t, nil, "backup", "verify", "--from", repository, "--restore")
+	code, out := repository.do(t, "--from", "backup", "verify", "--restore", "--dataEncryptionKeyFile", repository.master)
 	if t.Logf("%d transfers, %d moves, %d collections; %s", len(all), moves.Load(), made.Load(), out); code != 0 {
 		t.Fatal("it is not intact")
 	}
-	if code, out := testkit.Exec(t, nil, "backup", "--uri", c.shards[0].URI(), "--to", repository); code != 100 || !strings.Contains(out, "router") {
+	if code, out := repository.do(t, "--to", "backup", "--uri", c.shards[0].URI()); code != 100 || !strings.Contains(out, "router") {
 		t.Errorf("the backup of a shard alone: %s", out)
 	}
-	if code, out := testkit.Exec(t, nil, "restore", "--from", repository, "--to", filepath.Join(t.TempDir(), "new")); code != 100 || !strings.Contains(out, "--host s1=s1/HOST:PORT") {
+	if code, out := repository.do(t, "--from", "restore", "--to", filepath.Join(t.TempDir(), "new")); code != 100 || !strings.Contains(out, "--host s1=s1/HOST:PORT") {
 		t.Errorf("a restore that is not told where the parts will be: %s", out)
+	}
+	if code, out := repository.do(t, "--from", "restore", "--to", filepath.Join(t.TempDir(), "new"), "--ns", "bank.log"); code != 100 || !strings.Contains(out, "collections of a cluster are not restored by themselves") {
+		t.Errorf("a restore of a collection: %s", out)
 	}
 	slices.SortFunc(all, func(x, y dated) int { return int(int64(x.done - y.done)) })
 	behind, _ := slices.BinarySearchFunc(all, from, func(d dated, at stamp) int { return int(int64(d.done - at)) })
@@ -207,22 +241,23 @@ func TestBackup(t *testing.T) {
 }
 
 // restoredAt restores the cluster to a time, and judges it.
-func (b *bank) restoredAt(t *testing.T, repository string, at stamp, all []dated) {
+func (b *bank) restoredAt(t *testing.T, repository *repository, at stamp, all []dated) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "new")
-	args, ports := []string{"restore", "--from", repository, "--to", dir, "--at", at.String()}, map[string]int{}
+	args, ports := []string{"restore", "--to", dir, "--at", at.String(), "--dataEncryptionKeyFile", repository.master}, map[string]int{}
 	for part, set := range map[string]string{"config": "cfg2", "s0": "t0", "s1": "t1"} { // sets of other names
 		ports[part] = testkit.FreePort(t)
 		args = append(args, "--host", fmt.Sprintf("%s=%s/localhost:%d", part, set, ports[part]))
 	}
-	code, out := testkit.Exec(t, nil, args...)
+	code, out := repository.do(t, "--from", args...)
 	if code != 0 {
 		t.Fatalf("a restore to %s: %s", at, out)
 	}
-	c := &cluster{config: testkit.StartOn(t, ports["config"], filepath.Join(dir, "config"), "--configsvr", "--replSet", "cfg2", "--initiate")}
+	sealed := repository.sealed()
+	c := &cluster{config: testkit.StartOn(t, ports["config"], filepath.Join(dir, "config"), append(sealed, "--configsvr", "--replSet", "cfg2", "--initiate")...)}
 	for i := range 2 {
 		name := fmt.Sprintf("s%d", i)
-		c.shards = append(c.shards, testkit.StartOn(t, ports[name], filepath.Join(dir, name), "--shardsvr", "--replSet", fmt.Sprintf("t%d", i), "--initiate", "--setParameter", expiresSoon))
+		c.shards = append(c.shards, testkit.StartOn(t, ports[name], filepath.Join(dir, name), append(sealed, "--shardsvr", "--replSet", fmt.Sprintf("t%d", i), "--initiate", "--setParameter", expiresSoon)...))
 	}
 	for range 2 {
 		c.routers = append(c.routers, testkit.StartRouter(t, host("cfg2", c.config)))

@@ -46,9 +46,9 @@ func host(set string, members ...*testkit.Server) string {
 // expiresSoon has the monitor of a shard look every second.
 const expiresSoon = "ttlMonitorSleepSecs=1"
 
-func (c *cluster) addShard(t *testing.T, i int) {
+func (c *cluster) addShard(t *testing.T, i int, args ...string) {
 	name := fmt.Sprintf("s%d", i)
-	s := testkit.Start(t, "--shardsvr", "--replSet", name, "--initiate", "--setParameter", expiresSoon)
+	s := testkit.Start(t, append([]string{"--shardsvr", "--replSet", name, "--initiate", "--setParameter", expiresSoon}, args...)...)
 	c.shards = append(c.shards, s)
 	c.admin(t, bson.D{{Key: "addShard", Value: host(name, s)}, {Key: "name", Value: name}})
 }

@@ -24,7 +24,7 @@ import (
 // restoreCluster restores parts of a cluster to one time.
 func (r *Repository) restoreCluster(ctx context.Context, m *Manifest, o RestoreOptions) (*Restored, error) {
 	if len(o.Only) > 0 {
-		return nil, errors.New("a cluster is restored whole: it cannot be a cluster with some of its collections")
+		return nil, errors.New("collections of a cluster are not restored by themselves, as each shard has a part of them: restore the cluster, start it elsewhere, and copy them from there (mongodump)")
 	}
 	if o.Look {
 		o.Hosts = m.nowhere()

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,4 +153,40 @@ func TestMemberDiesBehindItsFiles(t *testing.T) {
 	if err := taking.close(ctx); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestRate holds that the parts of a backup together read as many bytes a second as they may, and
+// no more.
+func TestRate(t *testing.T) {
+	const rate, size, parts = 10 << 20, 20 << 20, 2
+	synctest.Test(t, func(t *testing.T) {
+		r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		taking := &taking{r: r, o: TakeOptions{Rate: rate, Progress: func(string, int64, int64) {}}, taken: &Taken{}, pace: time.Now()}
+		time.Sleep(time.Minute) // what was not read before is not made up for
+		begun := time.Now()
+		var work sync.WaitGroup
+		for range parts {
+			here, there := net.Pipe()
+			go serveCopy(t, there, false)
+			nc, err := client.Connect(t.Context(), client.Options{Address: "server", Dial: func(context.Context, string) (net.Conn, error) { return here, nil }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer nc.Close()
+			c := &connection{nc, "server"}
+			p := &takenPart{t: taking, c: c, remote: &remoteCopy{c: c, used: time.Now()}}
+			work.Go(func() {
+				if _, err := p.file(t.Context(), &remoteFile{path: "1.sst", size: size}); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		work.Wait()
+		if took, want := time.Since(begun), parts*size/rate*time.Second; took != want || taking.taken.Read != parts*size {
+			t.Errorf("%d bytes were read in %s, and %s was wanted", taking.taken.Read, took, want)
+		}
+	})
 }
