@@ -14,7 +14,8 @@
 // points.go has finds among few and many documents. question.go has the pipelines of
 // analysis with the same in SQL, replica.go replica sets next to a bare raft group
 // (prototype.go), initialsync.go how a member joins one and replicaexpiry.go what expires
-// on one, both while clients work at a steady rate (steadyload.go), transactions.go has
+// on one, both while clients work at a steady rate (steadyload.go), operate.go what backups,
+// TLS, encryption and audit cost, size.go the disk and memory that documents take, transactions.go has
 // transactions of many documents, sharded.go a cluster
 // (cluster.go) next to PostgreSQL over postgres_fdw (foreign.go), reading.go time series, and
 // the Cosmos DB endpoint is asked by a program of its own (e2e/cosmos/sdk/load).

@@ -96,7 +96,7 @@ func RowNames() []string {
 		names = append(names, r.name)
 	}
 	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow, shardedTransferRow, shardedGroupRow)
-	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
+	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, operateRow, sizeRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -113,6 +113,8 @@ type choice struct {
 	setExpiry bool // replicaExpiryRow
 	streams   bool // streamsRow
 	sync      bool // initialSyncRow
+	operate   bool // operateRow
+	size      bool // sizeRow
 	// transactions is true for all of allTransactions.
 	transactions bool
 	sharded      shardedChoice
@@ -129,7 +131,7 @@ type choice struct {
 // names analysis, cosmos, replica, sharded and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -162,6 +164,10 @@ func chooseRows(list string) (c choice, err error) {
 			c.transactions = true
 		case name == initialSyncRow:
 			c.sync = true
+		case name == operateRow:
+			c.operate = true
+		case name == sizeRow:
+			c.size = true
 		case c.sharded.choose(name):
 		case m >= 0:
 			c.replica = append(c.replica, replicaRows[m])

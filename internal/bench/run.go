@@ -59,24 +59,18 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
-	if chosen.setExpiry {
-		if err := b.replicaExpiry(ctx); err != nil {
-			return err
-		}
-	}
-	if chosen.streams {
-		if err := b.streams(ctx); err != nil {
-			return err
-		}
-	}
-	if chosen.sync {
-		if err := b.initialSync(ctx); err != nil {
-			return fmt.Errorf("%s: %w", initialSyncRow, err)
-		}
-	}
-	if chosen.transactions {
-		if err := b.transactions(ctx); err != nil {
-			return err
+	for _, part := range []struct {
+		chosen  bool
+		name    string
+		measure func(context.Context) error
+	}{
+		{chosen.setExpiry, replicaExpiryRow, b.replicaExpiry}, {chosen.streams, streamsRow, b.streams}, {chosen.sync, initialSyncRow, b.initialSync},
+		{chosen.operate, operateRow, b.operate}, {chosen.size, sizeRow, b.size}, {chosen.transactions, allTransactions, b.transactions},
+	} {
+		if part.chosen {
+			if err := part.measure(ctx); err != nil {
+				return fmt.Errorf("%s: %w", part.name, err)
+			}
 		}
 	}
 	if chosen.sharded.any() {

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"strings"
 	"time"
 )
 
@@ -36,7 +37,7 @@ func (l layout) padding() string {
 	if l.Bytes == 0 {
 		return padding
 	}
-	return padding[:l.Bytes-fixedBytes]
+	return strings.Repeat("x", l.Bytes-fixedBytes)
 }
 
 // worker is one client; one goroutine uses it. A read returns an error if it
