@@ -4,6 +4,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -127,12 +128,20 @@ func TestKillInMove(t *testing.T) {
 	const documents = 300
 	text := strings.Repeat("text ", 4000) // a chunk is so large that it is stored as a table
 	c := breakable(t)
-	for _, expires := range []bool{false, true} { // it lies by its shard key, or in slots
-		name := map[bool]string{false: "c", true: "s"}[expires]
-		ns := "app." + name
-		coll := c.routers[0].Client().Database("app").Collection(name)
-		c.admin(t, bson.D{{Key: "shardCollection", Value: ns}, {Key: "key", Value: bson.D{{Key: "_id", Value: "hashed"}}}})
-		if expires {
+	for _, kind := range []struct {
+		name    string
+		key     bson.D
+		expires bool
+		short   []int // steps in the short form; nil for all
+	}{
+		{"c", bson.D{{Key: "_id", Value: "hashed"}}, false, nil}, // it lies by its shard key
+		{"s", bson.D{{Key: "_id", Value: "hashed"}}, true, nil},  // or in slots
+		{"r", bson.D{{Key: "_id", Value: 1}, {Key: "at", Value: 1}}, false, []int{1, 4}},
+	} {
+		ns := "app." + kind.name
+		coll := c.routers[0].Client().Database("app").Collection(kind.name)
+		c.admin(t, bson.D{{Key: "shardCollection", Value: ns}, {Key: "key", Value: kind.key}})
+		if kind.expires {
 			index := mongo.IndexModel{Keys: bson.D{{Key: "at", Value: 1}}, Options: options.Index().SetExpireAfterSeconds(0)}
 			if _, err := coll.Indexes().CreateOne(t.Context(), index); err != nil {
 				t.Fatal(err)
@@ -149,7 +158,7 @@ func TestKillInMove(t *testing.T) {
 		written := 0
 		for i, step := range moveSteps {
 			for j, victim := range []string{"donor", "recipient", "config primary", "router"} {
-				if !*long && j != i%4 {
+				if !*long && (j != i%4 || kind.short != nil && !slices.Contains(kind.short, i)) {
 					continue
 				}
 				t.Run(fmt.Sprintf("%s, %s %d, the %s dies", ns, step.request, step.behind, victim), func(t *testing.T) {

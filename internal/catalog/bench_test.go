@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"io"
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -189,19 +191,23 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// BenchmarkHashedLayout compares collections that lie by _id and by a shard key, with an index
+// BenchmarkByKey compares collections that lie by _id and by a shard key, with an index
 // on that: what inserts, lookups by _id and updates cost, and the removal of a chunk.
-func BenchmarkHashedLayout(b *testing.B) {
+func BenchmarkByKey(b *testing.B) {
 	for _, l := range []struct{ name, index, key string }{
 		{"id", `{"key": {"a": "hashed"}, "name": "a_hashed"}`, ""},
 		{"hashed", `{"key": {"a": "hashed"}, "name": "a_hashed"}`, `{a: "hashed"}`},
+		{"idWithRanged", `{"key": {"a": 1}, "name": "a_1"}`, ""},
+		{"ranged", `{"key": {"a": 1}, "name": "a_1"}`, `{a: 1}`},
+		{"idWithUnique", `{"key": {"a": 1}, "name": "a_1", "unique": true}`, ""},
+		{"unique", `{"key": {"a": 1}, "name": "a_1", "unique": true}`, `{a: 1}`},
 		{"idOfHashedID", `{"key": {"_id": "hashed"}, "name": "_id_hashed"}`, ""},
 		{"hashedID", `{"key": {"_id": "hashed"}, "name": "_id_hashed"}`, `{_id: "hashed"}`},
 	} {
 		open := func(b *testing.B, docs int) (*Catalog, *Collection) {
 			c, coll := benchOpen(b, 0, l.index)
 			if l.key != "" {
-				coll = lieHashed(b, c, testNS, l.key)
+				coll = lieByKey(b, c, testNS, l.key)
 			}
 			for at := 0; at < docs; at += 1000 {
 				insertBatch(b, c, coll, at, storage.Buffered)
@@ -212,15 +218,51 @@ func BenchmarkHashedLayout(b *testing.B) {
 			b.ResetTimer()
 			return c, coll
 		}
+		// used reports the processor time of an operation, of which one step of the loop has some.
+		used := func(b *testing.B, each int) func() {
+			begun := cpuTime(b)
+			return func() {
+				b.ReportMetric(float64((cpuTime(b)-begun).Nanoseconds())/1000/float64(b.N*each), "cpu-µs")
+			}
+		}
 		b.Run("insert/"+l.name, func(b *testing.B) { // 1,000 documents each
 			c, coll := open(b, 0)
+			defer used(b, 1000)()
 			for i := 0; b.Loop(); i++ {
 				insertBatch(b, c, coll, i*1000, storage.Buffered)
+			}
+			c.engine.Flush()
+		})
+		b.Run("findByKey/"+l.name, func(b *testing.B) {
+			const docs = 200_000
+			c, coll := open(b, docs)
+			ix := coll.Indexes()[1]
+			defer used(b, 1)()
+			for i := 0; b.Loop(); i++ {
+				keys, _, err := ix.Form.Keys(benchDoc(i*7919%docs), nil)
+				if err != nil {
+					b.Fatal(err)
+				}
+				it, err := coll.EntryIter(c.engine, ix, keys[0].Bytes, keystring.Successor(bytes.Clone(keys[0].Bytes)))
+				if err != nil || !it.First() {
+					b.Fatal(err)
+				}
+				v, _ := it.Value()
+				_, record, _, doc := coll.SplitEntry(nil, ix, it, v)
+				if doc == nil {
+					var closer io.Closer
+					if doc, closer, err = coll.find(c.engine, record); err != nil || doc == nil {
+						b.Fatal(doc, err)
+					}
+					closer.Close()
+				}
+				it.Close()
 			}
 		})
 		b.Run("find/"+l.name, func(b *testing.B) {
 			const docs = 200_000
 			c, coll := open(b, docs)
+			defer used(b, 1)()
 			for i := 0; b.Loop(); i++ {
 				_, doc, closer, err := coll.FindID(nil, c.engine, bson.ObjectID(objectID(i*7919%docs)))
 				if doc == nil || err != nil {

@@ -414,18 +414,8 @@ func (b *build) enter(u *Unit, coll *Collection, k RecordKey, doc bson.Doc) erro
 	u.record = append(u.record[:0], k...)
 	u.plan, u.keyRoom = u.plan[:0], 0
 	for i, ix := range b.indexes {
-		if !ix.hasEntries() {
-			if err := u.checkPlace(coll, ix, doc, slot(&u.keys, i)); err != nil {
-				return err
-			}
-			continue
-		}
-		keys, err := u.newKeys(coll, ix, doc, slot(&u.keys, i))
-		if err != nil {
+		if err := u.planKeys(coll, ix, doc, slot(&u.keys, i)); err != nil {
 			return err
-		}
-		for _, key := range keys {
-			u.plan = append(u.plan, entryWrite{ix: ix, key: key})
 		}
 	}
 	if err := u.checkUnique(b.ctx, coll); err != nil {
@@ -493,7 +483,7 @@ func (b *build) checkDuplicates(coll *Collection, ix *Index) error {
 		return duplicate(coll, ix, dups[0].Key)
 	}
 	for k := range b.duplicates.keys[ix] {
-		it, err := b.c.engine.NewIter(ix.Ident, []byte(k), nil)
+		it, err := coll.EntryIter(b.c.engine, ix, []byte(k), nil)
 		if err != nil {
 			return err
 		}
@@ -520,7 +510,7 @@ func twoEntries(c *Collection, ix *Index, it *storage.Iter, k []byte) (bool, sch
 		if err != nil {
 			return false, schema.Key{}, err
 		}
-		_, record, bits := ix.Split(nil, it.Key(), v)
+		_, record, bits, _ := c.SplitEntry(nil, ix, it, v)
 		if c.dead(record) {
 			continue
 		}
@@ -540,8 +530,11 @@ type Duplicate struct {
 // Duplicates finds keys of an index that several documents have, at most limit of them.
 // The result is final within Modify, where no unit writes.
 func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicate, error) {
-	it, err := c.engine.NewIter(ix.Ident, nil, nil)
-	if err != nil || ix.Records {
+	if ix.Records {
+		return nil, nil
+	}
+	it, err := coll.EntryIter(c.engine, ix, nil, nil)
+	if err != nil {
 		return nil, err
 	}
 	defer it.Close()
@@ -558,7 +551,7 @@ func (c *Catalog) Duplicates(coll *Collection, ix *Index, limit int) ([]Duplicat
 		if err != nil {
 			return nil, err
 		}
-		key, record, bits := ix.Split(nil, it.Key(), v)
+		key, record, bits, _ := coll.SplitEntry(nil, ix, it, v)
 		if coll.dead(record) {
 			continue
 		}

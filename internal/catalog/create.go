@@ -90,7 +90,7 @@ func (t *change) newCollection(ns schema.Namespace, n NewCollection) (*Collectio
 			return nil, err
 		}
 	}
-	ix, err := newIndex(coll, id, ident, ident == coll.Ident, true)
+	ix, err := newIndex(coll, id, ident, false, true)
 	if err != nil {
 		return nil, err
 	}

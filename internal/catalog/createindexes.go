@@ -74,7 +74,7 @@ func (t *change) cluster(coll *Collection, w layout.Layout) error {
 }
 
 // serve lets the records of an empty collection be the entries of those indexes that its
-// layout serves, and gives the others keyspaces of their own.
+// layout serves, and gives others keyspaces of their own that had none.
 func (t *change) serve(coll *Collection) error {
 	for i, ix := range coll.indexes {
 		served := coll.serves(ix)
@@ -82,13 +82,18 @@ func (t *change) serve(coll *Collection) error {
 			continue
 		}
 		n := *ix
-		if n.Records, n.OnPlace = served, nil; served {
+		n.OnPlace = nil
+		if served {
+			n.OnPlace = coll.layout.(*layout.ByKey)
+		}
+		switch {
+		case served && !n.OnPlace.SetsApart():
 			if err := t.dropEntries(ix); err != nil {
 				return err
 			}
-			n.Ident, n.OnPlace = coll.Ident, coll.layout
-		} else {
-			n.Ident = t.u.NewIdent(coll.identRange())
+			n.Ident, n.Records = coll.Ident, true
+		case ix.Records:
+			n.Ident, n.Records = t.u.NewIdent(coll.identRange()), false
 		}
 		coll.indexes[i] = &n
 	}
@@ -96,12 +101,13 @@ func (t *change) serve(coll *Collection) error {
 }
 
 // newIndex makes an index of a collection, with a keyspace for its entries unless the records
-// are those.
+// are all of those.
 func (t *change) newIndex(coll *Collection, s *schema.Index, ready bool) (*Index, error) {
-	if coll.layout.Serves(s) {
+	served := coll.layout.Serves(s)
+	if served && !coll.layout.(*layout.ByKey).SetsApart() {
 		return newIndex(coll, s, coll.Ident, true, ready)
 	}
-	return newIndex(coll, s, t.u.NewIdent(coll.identRange()), false, ready)
+	return newIndex(coll, s, t.u.NewIdent(coll.identRange()), served, ready)
 }
 
 // serves reports whether the records can be the entries of an index.

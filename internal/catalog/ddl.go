@@ -207,7 +207,7 @@ func (t *change) dropEntries(ix *Index) error {
 			return err
 		}
 	}
-	if ix.OnPlace != nil {
+	if ix.Records && ix.OnPlace != nil {
 		return nil // it has never been multikey
 	}
 	return t.u.Delete(storage.IdentMultikey, identKey(ix.Ident), -1)

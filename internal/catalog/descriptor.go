@@ -25,6 +25,9 @@ import (
 // entries of an index on that key, whose ident is then the collection's. During a relayout v is 5, and
 // windows has relayout: "windows" or "id", where documents go (layout.Relay). Where it lies by
 // slots, v is 8, during a relayout, too, and windows has key: the pattern of the shard key.
+// Where it lies by a shard key whose first field is not hashed, v is 9, and there is byKey: {key:
+// the pattern}; an index has served: true where it is on that key, and its entries are the records
+// and what is set apart.
 //
 // v is increased by askedVersion if there is an index {_ts: 1} with
 // expireAfterSeconds; such an index expires by last writes only if its settings say so.
@@ -46,12 +49,15 @@ const (
 	seriesVersion = 4
 	// relayVersion keeps out builds that expect all documents in one place.
 	relayVersion = 5
-	// hashedVersion keeps out builds that do not know hashed layouts.
+	// hashedVersion keeps out builds that do not know layouts by a shard key.
 	hashedVersion = 6
 	// placeVersion keeps out builds that expect entries of each index on a shard key.
 	placeVersion = 7
 	// slotsVersion keeps out builds that expect windows at the beginning of record keys.
 	slotsVersion = 8
+	// rangedVersion keeps out builds that expect a hash at the beginning of record keys by a
+	// shard key, and no document that is set apart.
+	rangedVersion = 9
 	// askedVersion, added to another, keeps out builds that take each {_ts: 1} with
 	// expireAfterSeconds for a rule by last writes.
 	askedVersion = 10
@@ -75,11 +81,17 @@ func (c *Collection) encode() bson.Doc {
 	b.Doc("options", c.Options)
 	b.OpenArray("indexes")
 	for i, ix := range c.indexes {
-		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready).Close()
+		b.OpenDoc(bson.Index(i)).Doc("spec", ix.Spec).Int64("ident", int64(ix.Ident)).Bool("ready", ix.Ready)
+		if ix.OnPlace != nil && !ix.Records {
+			b.Bool("served", true)
+		}
+		b.Close()
 	}
 	b.Close()
 	switch s := c.stored(); {
 	case s == nil:
+	case c.setsApart():
+		b.Doc("byKey", s)
 	case c.sections == nil:
 		b.Doc("hashed", s)
 	default:
@@ -124,6 +136,8 @@ func (c *Collection) shapeVersion() int32 {
 		return seriesVersion
 	case c.stored() == nil:
 		return descriptorVersion
+	case c.setsApart():
+		return rangedVersion
 	case slices.ContainsFunc(c.indexes, func(ix *Index) bool { return ix.OnPlace != nil }):
 		return placeVersion
 	case c.sections == nil:
@@ -136,6 +150,13 @@ func (c *Collection) shapeVersion() int32 {
 		return predicateVersion
 	}
 	return windowedVersion
+}
+
+// setsApart reports whether the collection lies by a shard key in which documents with arrays
+// have no place.
+func (c *Collection) setsApart() bool {
+	l, is := c.layout.(*layout.ByKey)
+	return is && l.SetsApart()
 }
 
 // decode reads a stored descriptor; its live state is left empty.
@@ -154,7 +175,7 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if v.Type == bson.TypeInt32 && v.Int32() > askedVersion {
 		v, load = bson.Int32(v.Int32()-askedVersion), schema.LoadIndex
 	}
-	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > slotsVersion {
+	if v.Type != bson.TypeInt32 || v.Int32() < descriptorVersion || v.Int32() > rangedVersion {
 		return nil, bad("version")
 	}
 	c := &Collection{id: id, Options: bson.Empty, live: &live{id: id}, derived: &derived{}}
@@ -188,11 +209,17 @@ func decode(id storage.Ident, d bson.Doc) (*Collection, error) {
 	if series := c.Settings.Timeseries != nil && c.Open != 0; (v.Int32() == seriesVersion) != series && !single {
 		return nil, bad("version for time series")
 	}
-	hashed := v.Int32() == hashedVersion || v.Int32() == placeVersion
-	if hashed && !c.decodeHashed(d.Lookup("hashed")) {
-		return nil, bad("hashed layout")
+	byKey := true
+	switch v.Int32() {
+	case hashedVersion, placeVersion:
+		byKey = c.decodeByKey(d.Lookup("hashed"))
+	case rangedVersion:
+		byKey = c.decodeByKey(d.Lookup("byKey"))
 	}
-	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && !hashed && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
+	if _, is := c.layout.(*layout.ByKey); !byKey || is && c.setsApart() != (v.Int32() == rangedVersion) {
+		return nil, bad("layout by a shard key")
+	}
+	if v.Int32() != seriesVersion && v.Int32() >= windowedVersion && (v.Int32() < hashedVersion || v.Int32() == slotsVersion) && !c.decodeWindows(d.Lookup("windows"), v.Int32(), load) {
 		return nil, bad("windows")
 	}
 	if err := c.decodeSharding(d.Lookup("sharding"), sharded); err != nil {
@@ -241,12 +268,12 @@ func (c *Collection) decodeWindows(v bson.Value, version int32, load indexLoader
 	return version == slotsVersion || (c.relay != nil) == (version == relayVersion)
 }
 
-// decodeHashed reads the layout by a shard key.
-func (c *Collection) decodeHashed(v bson.Value) bool {
+// decodeByKey reads the layout by a shard key.
+func (c *Collection) decodeByKey(v bson.Value) bool {
 	if v.Type != bson.TypeDocument {
 		return false
 	}
-	l := layout.LoadHashed(v.Doc())
+	l := layout.LoadByKey(v.Doc())
 	if l != nil {
 		c.setLayout(l)
 	}
@@ -271,12 +298,15 @@ func decodeIndex(c *Collection, v bson.Value, load indexLoader) (*Index, error) 
 		return nil, fmt.Errorf("index of %s: %w", c.Namespace, err)
 	}
 	id := storage.Ident(ident.Int64())
-	n, err := newIndex(c, ix, id, id == c.Ident, ready.Bool())
+	// The records are the entries also of an index on _id, in its order.
+	served := c.setsApart() && v.Doc().Lookup("served").Truthy() || id == c.Ident && !ix.IsID() && c.Settings.Clustered == nil
+	if served && !c.layout.Serves(ix) {
+		return nil, bad
+	}
+	n, err := newIndex(c, ix, id, served, ready.Bool())
 	switch {
 	case err != nil:
 		return nil, err
-	case n.OnPlace != nil && !c.layout.Serves(ix):
-		return nil, bad
 	case c.entersIDs() && ix.IsID():
 		n.ByPrefix = c.layout
 	}

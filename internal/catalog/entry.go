@@ -19,7 +19,7 @@ func appendEntryValue(dst []byte, recordKeyLen int, typeBits []byte) []byte {
 // nil for a damaged entry.
 func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
 	switch {
-	case ix.OnPlace != nil:
+	case ix.Records && ix.OnPlace != nil:
 		return ix.splitRecord(dst, key, value)
 	case ix.Records:
 		return key, key, nil
@@ -35,7 +35,7 @@ func (ix *Index) Split(dst RecordKey, key, value []byte) (keyString []byte, reco
 	return key, dst[n:], value[prefix:]
 }
 
-// splitRecord is Split for an index that the records serve.
+// splitRecord is Split for a record that is an entry of an index on a shard key.
 func (ix *Index) splitRecord(dst RecordKey, key, value []byte) (keyString []byte, record RecordKey, typeBits []byte) {
 	n := len(dst)
 	dst = append(append(dst, layout.First), key...)

@@ -193,18 +193,15 @@ func hashesAsItCompares(t bson.Type) bool {
 func (u *Unit) entriesOfImported(c *Collection, d *imported, entries []importedEntry) ([]importedEntry, error) {
 	u.record, u.keyRoom = append(u.record[:0], d.record...), 0
 	for i, ix := range c.indexes {
-		if !ix.holds(u.record) {
-			if err := u.checkPlace(c, ix, d.doc, slot(&u.fresh, i)); err != nil {
-				return nil, err
-			}
-			continue
-		}
-		keys, err := u.newKeys(c, ix, d.doc, slot(&u.fresh, i))
-		if err != nil {
+		u.plan = u.plan[:0]
+		if err := u.planKeys(c, ix, d.doc, slot(&u.fresh, i)); err != nil {
 			return nil, err
 		}
-		for _, k := range keys {
-			u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], k, u.record)
+		for _, w := range u.plan {
+			if w.placed {
+				continue // its owner has checked that it is the only one
+			}
+			u.entry, u.value = ix.appendEntry(u.entry[:0], u.value[:0], w.key, u.record)
 			both := append(append(make([]byte, 0, len(u.entry)+len(u.value)), u.entry...), u.value...)
 			entries = append(entries, importedEntry{ix, i, both[:len(u.entry):len(u.entry)], both[len(u.entry):]})
 		}

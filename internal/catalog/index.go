@@ -20,14 +20,15 @@ type Index struct {
 	Form *schema.Index
 	// Ident is the keyspace of the entries. Where it is the collection's, Records is true:
 	// for the index on _id of a collection that is clustered by _id, and for one on the
-	// shard key by which a collection lies.
+	// shard key by which a collection lies, if that begins with a hashed field.
 	Ident storage.Ident
 	// Records says that the records are the entries, and the values documents: the keys are
 	// record keys or, where OnPlace, record keys without layout.First.
 	Records bool
 	// OnPlace, where not nil, says that this is an index on the shard key by which the
-	// collection lies, by this layout.
-	OnPlace layout.Layout
+	// collection lies, by this layout: the entries are the records and, where not Records, those
+	// that documents have in Ident which the layout sets apart.
+	OnPlace *layout.ByKey
 	// ByPrefix, where not nil, says that this is the index on _id of a collection whose
 	// record keys end in the key string of _id: an entry has what precedes that, by this
 	// layout, as value.
@@ -53,13 +54,14 @@ type indexLive struct {
 	}
 }
 
-func newIndex(c *Collection, ix *schema.Index, ident storage.Ident, records, ready bool) (*Index, error) {
-	n := &Index{Ident: ident, Records: records, Ready: ready, live: &indexLive{}}
+// newIndex makes an index of a collection; served says that it is OnPlace.
+func newIndex(c *Collection, ix *schema.Index, ident storage.Ident, served, ready bool) (*Index, error) {
+	n := &Index{Ident: ident, Records: ident == c.Ident, Ready: ready, live: &indexLive{}}
 	if err := n.describe(c, ix); err != nil {
 		return nil, err
 	}
-	if records && !n.IsID() && c.Settings.Clustered == nil {
-		n.OnPlace = c.layout
+	if served {
+		n.OnPlace = c.layout.(*layout.ByKey)
 	}
 	n.live.resetUse()
 	return n, nil
@@ -87,10 +89,14 @@ func (ix *Index) hasEntries() bool { return !ix.Records && ix.Form != nil }
 // is never dropped.
 func (ix *Index) Clusters() bool { return ix.Records && ix.OnPlace == nil }
 
+// HasDocuments reports whether a walk of the index comes by the documents.
+func (ix *Index) HasDocuments() bool { return ix.Records || ix.OnPlace != nil }
+
 // holds reports whether the index has entries of a document with a record key: the
-// index on _id has none for documents that are stored by _id.
+// index on _id has none for documents that are stored by _id, and one on the shard key by which
+// the collection lies has some for documents that are set apart.
 func (ix *Index) holds(record RecordKey) bool {
-	return ix.hasEntries() && !(ix.ByPrefix != nil && record.OfID())
+	return ix.hasEntries() && !(ix.ByPrefix != nil && record.OfID()) && !(ix.OnPlace != nil && !record.Apart())
 }
 
 // drop ends the index, and its build if there is one.

@@ -13,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/layout"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -28,12 +29,15 @@ var indexPool = []string{
 	`{"key": {"c": "hashed", "a.x": 1}, "name": "chax"}`,
 	`{"key": {"_id": "hashed"}, "name": "idh"}`,
 	`{"key": {"a.x": 1, "c": 1}, "name": "ax"}`,
+	`{"key": {"a": 1, "b": 1}, "name": "a1b1", "unique": true}`,
+	`{"key": {"c": 1}, "name": "c1", "unique": true}`,
+	`{"key": {"b": 1, "c": "hashed"}, "name": "bch"}`,
 }
 
 // model is the catalog as a dumb twin: documents in a map, and uniqueness by
 // comparing all keys of all documents.
 type model struct {
-	key  string // of a hashed layout; "" for the order of _id
+	key  string // by which documents lie; "" for the order of _id
 	c    *Catalog
 	fs   *storage.MemFS
 	coll *Collection
@@ -97,7 +101,7 @@ func (m *model) chunk(t *rapid.T) {
 	}
 	key := m.coll.Sharding().Key
 	r := key.Whole()
-	at := boundAt(key, rapid.Int64().Draw(t, "hash"))
+	at := boundAt(key, rapid.OneOf(rapid.Int64(), rapid.Int64Range(-1, 5)).Draw(t, "bound"))
 	if rapid.Bool().Draw(t, "lower") {
 		r.Max = at
 	} else {
@@ -107,7 +111,7 @@ func (m *model) chunk(t *rapid.T) {
 		t.Fatal(all, err)
 	}
 	maps.DeleteFunc(m.docs, func(_ string, doc bson.Doc) bool {
-		place := layout.NewHashed(key).Append(nil, layout.Place{Doc: doc})[1:]
+		place := layout.NewByKey(key).Append(nil, layout.Place{Doc: doc})[1:]
 		return bytes.Compare(r.Min.Key, place) <= 0 && bytes.Compare(place, r.Max.Key) < 0
 	})
 }
@@ -238,12 +242,15 @@ func (m *model) check(t *rapid.T) {
 	mustValidate(t, m.c, m.coll)
 }
 
-// hashedKeys are the shard keys by which a collection lies in some tests; "" for one that
+// layKeys are the shard keys by which a collection lies in some tests; "" for one that
 // lies by _id.
-var hashedKeys = []string{"", "", `{_id: "hashed"}`, `{c: "hashed"}`, `{c: "hashed", "a.x": 1}`}
+var layKeys = []string{
+	"", "", `{_id: "hashed"}`, `{c: "hashed"}`, `{c: "hashed", "a.x": 1}`,
+	`{a: 1}`, `{c: 1}`, `{a: 1, b: 1}`, `{"a.x": 1, c: 1}`, `{b: 1, c: "hashed"}`,
+}
 
 // shardBy makes a collection a sharded one, which lies as it did.
-// boundAt is the bound of a shard key at which a hash begins.
+// boundAt is the bound of a shard key at which a number, or a hash, begins.
 func boundAt(k *schema.ShardKey, hash int64) schema.ShardBound {
 	b := new(bson.Builder).Int64(k.Parts[0].Path, hash)
 	for _, p := range k.Parts[1:] {
@@ -293,8 +300,8 @@ func shardBy(t failer, c *Catalog, ns schema.Namespace, key string) *schema.Shar
 	return k
 }
 
-// lieHashed makes a collection that has no documents one that lies by a shard key.
-func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collection {
+// lieByKey makes a collection that has no documents one that lies by a shard key.
+func lieByKey(t failer, c *Catalog, ns schema.Namespace, key string) *Collection {
 	k := shardBy(t, c, ns, key)
 	if err := c.LieByShardKey(context.Background(), ns); err != nil {
 		t.Fatal(err)
@@ -308,7 +315,7 @@ func lieHashed(t failer, c *Catalog, ns schema.Namespace, key string) *Collectio
 
 func TestModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		m := &model{key: rapid.SampledFrom(hashedKeys).Draw(t, "shard key"), fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
+		m := &model{key: rapid.SampledFrom(layKeys).Draw(t, "shard key"), fs: storage.NewMemFS(), docs: map[string]bson.Doc{}}
 		start := func() {
 			_, m.c = openProved(t, storage.Options{Dir: "db", FS: m.fs, CacheBytes: 1 << 20, MemtableBytes: 256 << 10}, Options{})
 		}
@@ -323,7 +330,7 @@ func TestModel(t *testing.T) {
 			t.Fatal(err)
 		}
 		if m.key != "" {
-			m.coll = lieHashed(t, m.c, ns, m.key)
+			m.coll = lieByKey(t, m.c, ns, m.key)
 		}
 		t.Repeat(map[string]func(*rapid.T){
 			"chunk":   m.chunk,
@@ -423,7 +430,7 @@ func TestValidateFindsMisplaced(t *testing.T) {
 	if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, `{"key": {"k": "hashed"}, "name": "k"}`)); err != nil {
 		t.Fatal(err)
 	}
-	coll := lieHashed(t, c, ns, `{k: "hashed"}`)
+	coll := lieByKey(t, c, ns, `{k: "hashed"}`)
 	if ix := coll.Index("k"); ix.OnPlace == nil || ix.Ident != coll.Ident {
 		t.Fatal("the index on the shard key has entries")
 	}
@@ -462,4 +469,50 @@ func entriesOf(t failer, c *Catalog, ix *Index) (keys, values [][]byte) {
 		keys, values = append(keys, bytes.Clone(it.Key())), append(values, bytes.Clone(v))
 	}
 	return keys, values
+}
+
+// TestPlaceIsKey: where a document without an array lies by a key, and what restores its values
+// from that, is what an index on the key has of it, whatever is null, missing or undefined.
+func TestPlaceIsKey(t *testing.T) {
+	values := []bson.Value{
+		{}, bson.Null, bson.Undefined, bson.MinKey, bson.MaxKey, bson.True, bson.Int32(1), bson.Int64(1), bson.Double(1), bson.Double(1.5),
+		bson.String(""), bson.String("a"), bson.Document(bson.Empty), bson.Document(bson.MustParse(`{x: 1}`)), bson.Document(bson.MustParse(`{x: null, y: 2}`)), bson.Document(bson.MustParse(`{y: [1]}`)),
+		bson.Document(bson.MustParse(`{x: {"$undefined": true}}`)), bson.Date(7), bson.Timestamp(7), bson.ObjectID([12]byte{7}),
+	}
+	for _, pattern := range []string{`{a: 1}`, `{"a.x": 1}`, `{a: 1, b: 1}`, `{b: 1, "a.x": 1}`, `{b: 1, a: "hashed"}`} {
+		k, err := schema.ParseShardKey(bson.MustParse(pattern))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ix, err := schema.LoadIndex(new(bson.Builder).Int32("v", 2).Doc("key", k.Pattern()).String("name", "k").Finish())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l := layout.NewByKey(k)
+		if !l.Serves(ix) {
+			t.Fatalf("%s is not served", pattern)
+		}
+		for _, a := range values {
+			for _, b := range values {
+				doc := new(bson.Builder)
+				for name, v := range map[string]bson.Value{"a": a, "b": b} {
+					if !v.IsMissing() {
+						doc.Value(name, v)
+					}
+				}
+				d := doc.Finish()
+				record := l.Append(nil, layout.Place{Doc: d, ID: []byte{0x2d, 2}})
+				keys, paths, err := ix.Keys(d, nil)
+				if record.Apart() || err != nil || len(keys) != 1 || paths.Any() {
+					t.Fatalf("%s of %s: %v, %v, apart %t", pattern, d, keys, err, record.Apart())
+				}
+				if place := record[1:l.Prefix(record)]; !bytes.Equal(place, keys[0].Bytes) || string(l.Identity(record)) != "\x2d\x02" {
+					t.Errorf("%s of %s lies at %x, the key is %x", pattern, d, place, keys[0].Bytes)
+				}
+				if bits := keystring.TrimTypeBits(ix.AppendTypeBits(nil, d)); !k.IsHashed() && !bytes.Equal(bits, keys[0].TypeBits) { // a hash is shown as a long
+					t.Errorf("%s of %s has type bits %x, the key has %x", pattern, d, bits, keys[0].TypeBits)
+				}
+			}
+		}
+	}
 }

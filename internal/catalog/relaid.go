@@ -57,10 +57,13 @@ func (c *Collection) Relaid() bool {
 // Relaying reports whether a relayout of the collection is in progress.
 func (c *Collection) Relaying() bool { return c.relay != nil }
 
-// Moves reports whether unchanged documents may move now: in a relayout, or in a
-// time-series collection, whose measurements move into buckets. A reader that continues
-// in another state of the store would miss some.
-func (c *Collection) Moves() bool { return c.IsTimeseries() || c.live.current.Load().relay != nil }
+// Moves reports whether documents may move now, so that a reader that continues in another state
+// of the store would miss some: in a relayout, in a time-series collection, whose measurements
+// move into buckets, and where a change of the shard key, by which documents lie, moves them.
+func (c *Collection) Moves() bool {
+	now := c.live.current.Load()
+	return c.IsTimeseries() || now.relay != nil || now.liesByShardKey()
+}
 
 // Turns returns how often a relayout of the collection has begun or ended since the
 // process began. A scan that continues in another state of the store compares it:
@@ -181,15 +184,52 @@ func (c *Collection) Ranges(backward bool) []layout.KeyRange {
 
 // EntryIter opens an iterator over the entries of an index between two bounds, in a
 // state of the store. For the index on _id it may merge the entries of documents in
-// windows with the records by _id: SplitID splits those.
+// windows with the records by _id, and for one on the shard key the records with the entries of
+// documents that are set apart: SplitEntry splits them.
 func (c *Collection) EntryIter(r storage.Reader, ix *Index, lower, upper []byte) (*storage.Iter, error) {
 	if ix.IsID() && c.Relaid() {
 		return c.idIter(r, lower, upper)
 	}
-	if ix.OnPlace != nil {
-		return storage.NewIterUnder(r, ix.Ident, layout.First, lower, upper)
+	if ix.OnPlace == nil {
+		return r.NewIter(ix.Ident, lower, upper)
 	}
-	return r.NewIter(ix.Ident, lower, upper)
+	end := upper
+	if end == nil {
+		end = layout.PlacesEnd
+	}
+	placed, err := storage.NewIterUnder(r, c.Ident, layout.First, lower, end)
+	if err != nil || !ix.Multikey().Any() { // so none is apart (invariant multikey-first)
+		return placed, err
+	}
+	others, err := r.NewIter(ix.Ident, lower, upper)
+	if err != nil {
+		placed.Close()
+		return nil, err
+	}
+	return storage.Join(others, placed), nil
+}
+
+// SplitEntry splits the current entry of an index, of an iterator that EntryIter has opened, into
+// its parts: see Index.Split; of an index OnPlace the record key is always appended to dst. doc is
+// the document, where the record is the entry; else nil.
+func (c *Collection) SplitEntry(dst RecordKey, ix *Index, it *storage.Iter, value []byte) (keyString []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
+	switch {
+	case it.Joined() && ix.IsID():
+		return c.splitID(dst, it, value)
+	case ix.OnPlace != nil && it.Joined() && it.Part() == 0:
+		if keyString, record, typeBits = splitEntry(it.Key(), value); record != nil {
+			record = append(dst, record...)
+		}
+		return keyString, record, typeBits, nil
+	case ix.OnPlace != nil:
+		keyString, record, typeBits = ix.splitRecord(dst, it.Key(), value)
+		return keyString, record, typeBits, value
+	}
+	keyString, record, typeBits = ix.Split(dst, it.Key(), value)
+	if ix.Records {
+		doc = value
+	}
+	return keyString, record, typeBits, doc
 }
 
 func (c *Collection) idIter(r storage.Reader, lower, upper []byte) (*storage.Iter, error) {
@@ -220,10 +260,10 @@ func (c *Collection) idIter(r storage.Reader, lower, upper []byte) (*storage.Ite
 	return storage.Join(parts...), nil
 }
 
-// SplitID splits the current entry of a merged iterator: the key string of _id, the
+// splitID splits the current entry of a merged iterator: the key string of _id, the
 // record key, and the type bits. doc is the document where the record is by _id, else
 // nil. What is not part of the current key and value is appended to dst.
-func (c *Collection) SplitID(dst []byte, it *storage.Iter, value []byte) (key []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
+func (c *Collection) splitID(dst []byte, it *storage.Iter, value []byte) (key []byte, record RecordKey, typeBits []byte, doc bson.Doc) {
 	key = it.Key()
 	if it.Part() == 0 {
 		prefix, bits := layout.SplitInRelay(value)

@@ -360,7 +360,7 @@ func (m *relayTwin) checkID(t *rapid.T) {
 		}
 		key, record, doc := it.Key(), RecordKey(it.Key()), bson.Doc(v)
 		if it.Joined() {
-			key, record, _, doc = m.coll.SplitID(nil, it, v)
+			key, record, _, doc = m.coll.splitID(nil, it, v)
 		} else if ix := m.coll.indexes[0]; !ix.Records {
 			_, record, _ = ix.Split(nil, it.Key(), v)
 			doc = nil
@@ -530,7 +530,7 @@ func TestRelaidAndEmptied(t *testing.T) {
 }
 
 // TestHalves: each record key is in one half, and those of windows of any kind and of
-// _ids of any type are told apart. Those of a hashed layout, which has no halves, are in
+// _ids of any type are told apart. Those by a shard key, which has no halves, are in
 // none.
 func TestHalves(t *testing.T) {
 	in := func(h layout.Half, k RecordKey) (n int) {

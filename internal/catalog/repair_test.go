@@ -57,9 +57,11 @@ func variety(t *testing.T) *storage.MemFS {
 	series := create("d.series", `{timeseries: {timeField: "t", metaField: "m", granularity: "seconds"}, expireAfterSeconds: {$numberLong: "100000"}}`)
 	written := create("d.written", `{}`, `{v: 2, key: {_ts: 1}, name: "ts", expireAfterSeconds: {$numberLong: "60"}, since: {$numberLong: "0"}, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}`)
 	create("d.hashed", `{}`, `{v: 2, key: {k: "hashed"}, name: "k_hashed"}`)
-	hashed := lieHashed(t, c, schema.Namespace{DB: "d", Coll: "hashed"}, `{k: "hashed"}`)
+	hashed := lieByKey(t, c, schema.Namespace{DB: "d", Coll: "hashed"}, `{k: "hashed"}`)
+	create("d.ranged", `{}`, `{v: 2, key: {k: 1}, name: "k_1"}`)
+	ranged := lieByKey(t, c, schema.Namespace{DB: "d", Coll: "ranged"}, `{k: 1}`)
 	create("d.slots", `{}`, `{v: 2, key: {at: 1}, name: "at_1", expireAfterSeconds: {$numberLong: "3600"}}`)
-	slots := lieHashed(t, c, schema.Namespace{DB: "d", Coll: "slots"}, `{k: "hashed"}`)
+	slots := lieByKey(t, c, schema.Namespace{DB: "d", Coll: "slots"}, `{k: "hashed"}`)
 	users := create("admin.system.users", `{}`)
 	create("d.view", `{viewOn: "plain", pipeline: []}`)
 	text := strings.Repeat("text ", 100)
@@ -71,6 +73,7 @@ func variety(t *testing.T) *storage.MemFS {
 				windows: fmt.Sprintf(`{_id: %d, at: {$date: {$numberLong: "%d"}}, text: "%s"}`, i, 1_700_000_000_000+i*60_000, text),
 				capped:  fmt.Sprintf(`{_id: %d, n: "%s"}`, i, text),
 				hashed:  fmt.Sprintf(`{_id: %d, k: %d, text: "%s"}`, i, i%50, text),
+				ranged:  fmt.Sprintf(`{_id: %d, k: %s, text: "%s"}`, i, []string{"[1, 2]", "1", "2", "null", fmt.Sprint(i)}[i%5], text),
 				slots:   fmt.Sprintf(`{_id: %d, k: %d, at: {$date: {$numberLong: "%d"}}, text: "%s"}`, i, i%50, 1_700_000_000_000+i*60_000, text),
 				users:   fmt.Sprintf(`{_id: "u%d"}`, i),
 			} {

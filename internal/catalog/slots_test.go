@@ -25,7 +25,7 @@ func openSlots(t testing.TB, c *Catalog, key string) *Collection {
 	if _, _, err := c.CreateIndexes(t.Context(), ns, specs(t, ns, `{"key": {"at": 1}, "name": "at", "expireAfterSeconds": 60}`)); err != nil {
 		t.Fatal(err)
 	}
-	return lieHashed(t, c, ns, key)
+	return lieByKey(t, c, ns, key)
 }
 
 // hashes returns the range of a shard key on k from one hash up to another.
@@ -174,7 +174,7 @@ func TestRemoveChunkBeside(t *testing.T) {
 	if _, err := c.Create(t.Context(), ns, nil); err != nil {
 		t.Fatal(err)
 	}
-	coll := lieHashed(t, c, ns, `{"_id": "hashed"}`)
+	coll := lieByKey(t, c, ns, `{"_id": "hashed"}`)
 	r := coll.sharding.Key.Whole()
 	r.Min = boundAt(coll.sharding.Key, 0)
 	lower := 0
@@ -346,7 +346,7 @@ func BenchmarkExpiryLayouts(b *testing.B) {
 					b.Fatal(err)
 				}
 				if coll = c.Lookup(ns); strings.HasPrefix(l.name, "slots") {
-					coll = lieHashed(b, c, ns, l.key)
+					coll = lieByKey(b, c, ns, l.key)
 				} else {
 					shardBy(b, c, ns, l.key)
 					coll = c.Lookup(ns)

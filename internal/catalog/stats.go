@@ -127,7 +127,7 @@ func (c *Collection) keyspaces() (all []keyspace) {
 			continue
 		}
 		keys := docs
-		if ix.Multikey().Any() || ix.Sparse || ix.Filter != nil || ix.Plugin != "" {
+		if ix.OnPlace != nil || ix.Multikey().Any() || ix.Sparse || ix.Filter != nil || ix.Plugin != "" {
 			keys = -1
 		}
 		all = append(all, keyspace{ix.Ident, keys})

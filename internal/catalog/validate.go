@@ -96,6 +96,7 @@ type validation struct {
 	progress func(done, total int64) // or nil
 
 	measured int64 // measurements in buckets
+	placed   int64 // records that are entries of an index on the shard key
 }
 
 // Validate checks on one snapshot that a collection is consistent: every
@@ -261,6 +262,9 @@ func (x *validation) document(key RecordKey, doc bson.Doc) error {
 			return err
 		}
 	}
+	if !key.Apart() {
+		x.placed++
+	}
 	for i, ix := range x.coll.indexes {
 		if !ix.holds(key) || !ix.Ready {
 			continue
@@ -351,6 +355,11 @@ func (x *validation) index(i int, ix *Index) error {
 		r.Keys = x.v.Records
 		return nil
 	}
+	if ix.OnPlace != nil && ix.Unique {
+		if err := x.placesUnique(ix, fail); err != nil {
+			return err
+		}
+	}
 	got, err := x.entries(ix, fail)
 	if err != nil {
 		return err
@@ -358,6 +367,9 @@ func (x *validation) index(i int, ix *Index) error {
 	r.Keys = got.n
 	if ix.ByPrefix != nil && x.coll.relay != nil {
 		r.Keys += x.windows[layout.ByIDSection][windowDocs]
+	}
+	if ix.OnPlace != nil {
+		r.Keys += x.placed
 	}
 	stored, err := readPaths(x.s, ix.Ident)
 	if err != nil {
@@ -415,6 +427,36 @@ func (x *validation) entries(ix *Index, fail func(string, ...any)) (got fingerpr
 		}
 	}
 	return got, it.Err()
+}
+
+// placesUnique looks for keys of a unique index that several documents have, of which one at
+// least is an entry as a record.
+func (x *validation) placesUnique(ix *Index, fail func(string, ...any)) error {
+	it, err := x.coll.EntryIter(x.s, ix, nil, nil)
+	if err != nil {
+		return err
+	}
+	defer it.Close()
+	var last []byte
+	for n, ok := 0, it.First(); ok; n, ok = n+1, it.Next() {
+		if n%validateCheckDocs == 0 && x.ctx.Err() != nil {
+			return context.Cause(x.ctx)
+		}
+		v, err := it.Value()
+		if err != nil {
+			return err
+		}
+		key, record, _, doc := x.coll.SplitEntry(x.record[:0], ix, it, v)
+		if record == nil {
+			continue // reported with the record or the entry
+		}
+		x.record = record
+		if doc != nil && last != nil && bytes.Equal(key, last) {
+			fail("index %s is unique, but several documents have key %x", ix.Name, key)
+		}
+		last = append(last[:0], key...)
+	}
+	return it.Err()
 }
 
 // onePlace reports that a document in a window is also stored by its _id (invariant

@@ -47,7 +47,7 @@ func windowsFor(c *Collection, fresh []*schema.Index) layout.Windowed {
 // windowsOf returns the windows for an index: in slots, where the shard key has them.
 func (c *Collection) windowsOf(ix *schema.Index) layout.Windowed {
 	w := layout.NewWindow(ix)
-	if c.sharding != nil && layout.Hashable(c.sharding.Key) {
+	if c.sharding != nil && c.sharding.Key.HashedFirst() {
 		return layout.NewSlots(w, c.sharding.Key)
 	}
 	return w

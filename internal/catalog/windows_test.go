@@ -322,11 +322,11 @@ func TestWindowsTwin(t *testing.T) {
 		}
 		late := rapid.Bool().Draw(t, "sharded after the rule")
 		if m.key != "" && !late {
-			lieHashed(t, m.c, ns, m.key)
+			lieByKey(t, m.c, ns, m.key)
 		}
 		index(m.kind.spec)
 		if m.key != "" && late {
-			m.coll = lieHashed(t, m.c, ns, m.key)
+			m.coll = lieByKey(t, m.c, ns, m.key)
 		}
 		index(`{"v": 2, "key": {"u": 1}, "name": "u", "unique": true}`)
 		if !m.coll.Windowed() {

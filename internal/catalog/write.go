@@ -5,6 +5,7 @@ import (
 	"context"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog/layout"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -15,6 +16,8 @@ type entryWrite struct {
 	ix  *Index
 	key schema.Key
 	del bool
+	// placed says that the record is the entry: of the change only uniqueness is looked at.
+	placed bool
 }
 
 // Insert adds a document, which has an _id, byte for byte. Errors: 11000 with
@@ -77,37 +80,36 @@ func (u *Unit) insert(ctx context.Context, c *Collection, doc bson.Doc) error {
 // planNew plans the entries that a document gets at u.record.
 func (u *Unit) planNew(c *Collection, doc bson.Doc) error {
 	for i, ix := range c.indexes {
-		if !ix.holds(u.record) {
-			if err := u.checkPlace(c, ix, doc, slot(&u.fresh, i)); err != nil {
-				return err
-			}
-			continue
-		}
-		keys, err := u.newKeys(c, ix, doc, slot(&u.fresh, i))
-		if err != nil {
+		if err := u.planKeys(c, ix, doc, slot(&u.fresh, i)); err != nil {
 			return err
-		}
-		for _, k := range keys {
-			u.plan = append(u.plan, entryWrite{ix: ix, key: k})
 		}
 	}
 	return nil
 }
 
-// checkPlace rejects a document with an array in a field of an index that the records serve,
-// as newKeys does for an index with entries. Errors: 16766.
-func (u *Unit) checkPlace(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) error {
-	if ix.OnPlace == nil || !ix.Form.HasArray(doc) {
+// planKeys plans the entries in one index that a document gets at u.record. Where the record is
+// the entry that is its key, if no other document may have that, and nothing else. A document
+// with an array is refused there, as newKeys does: it has no place. Errors: 16766.
+func (u *Unit) planKeys(c *Collection, ix *Index, doc bson.Doc, buf *[]schema.Key) error {
+	placed := !ix.holds(u.record)
+	if placed && (ix.OnPlace == nil || !ix.unique() && !(ix.Records && ix.Form.HasArray(doc))) {
 		return nil
 	}
-	_, err := u.newKeys(c, ix, doc, buf)
-	return err
+	keys, err := u.newKeys(c, ix, doc, buf)
+	if err != nil {
+		return err
+	}
+	for _, k := range keys {
+		u.plan = append(u.plan, entryWrite{ix: ix, key: k, placed: placed})
+	}
+	return nil
 }
 
 // planOld plans the removal of a stored document's entries.
 func (u *Unit) planOld(c *Collection, record RecordKey, old bson.Doc) error {
 	for i, ix := range c.indexes {
-		if !ix.holds(record) {
+		placed := !ix.holds(record)
+		if placed && !(ix.OnPlace != nil && ix.unique() && u.locksFreed) {
 			continue
 		}
 		keys, err := u.oldKeys(ix, old, slot(&u.keys, i))
@@ -115,7 +117,7 @@ func (u *Unit) planOld(c *Collection, record RecordKey, old bson.Doc) error {
 			return err
 		}
 		for _, k := range keys {
-			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true})
+			u.plan = append(u.plan, entryWrite{ix: ix, key: k, del: true, placed: placed})
 		}
 	}
 	return nil
@@ -149,8 +151,10 @@ func (u *Unit) Update(ctx context.Context, c *Collection, key RecordKey, old, do
 			continue
 		}
 		if !ix.holds(u.record) {
-			if err := u.checkPlace(c, ix, doc, slot(&u.fresh, i)); err != nil {
-				return err
+			if ix.Records && ix.OnPlace != nil { // equal hashes, and an array
+				if err := u.planKeys(c, ix, doc, slot(&u.fresh, i)); err != nil {
+					return err
+				}
 			}
 			continue
 		}
@@ -374,6 +378,9 @@ func (u *Unit) finish(c *Collection, docs, size, third int64) error {
 func (u *Unit) writeEntries(c *Collection) error {
 	for i := range u.plan {
 		w := &u.plan[i]
+		if w.placed {
+			continue
+		}
 		record := u.record
 		if w.del && len(u.from) > 0 {
 			record = u.from
@@ -416,15 +423,18 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		if w.del || !u.checks(w.ix) {
 			continue
 		}
-		if probe == nil {
-			probe, err = u.reader(fresh).NewIter(w.ix.Ident, w.key.Bytes, nil)
-		} else {
+		var holder RecordKey
+		switch {
+		case w.ix.OnPlace != nil:
+			holder, err = u.takenIn(c, u.reader(fresh), w.ix, w.key.Bytes)
+		case probe == nil:
+			if probe, err = u.reader(fresh).NewIter(w.ix.Ident, w.key.Bytes, nil); err == nil {
+				holder, err = u.takenBy(c, probe, w.key.Bytes)
+			}
+		default:
 			probe.SetRange(w.ix.Ident, w.key.Bytes, nil)
+			holder, err = u.takenBy(c, probe, w.key.Bytes)
 		}
-		if err != nil {
-			return err
-		}
-		holder, err := u.takenBy(c, probe, w.key.Bytes)
 		if err == nil && holder != nil && fresh {
 			// The engine does not see that this unit has deleted the entry.
 			holder, err = u.takenStill(c, w.ix, w.key.Bytes, holder)
@@ -467,12 +477,42 @@ func (u *Unit) checks(ix *Index) bool {
 // takenBy returns the record of another document with the key, or nil.
 func (u *Unit) takenBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, error) {
 	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), key); ok = it.Next() {
-		holder := RecordKey(it.Key()[len(key):])
-		if !bytes.Equal(holder, u.record) && (len(u.from) == 0 || !bytes.Equal(holder, u.from)) && !c.dead(holder) {
+		if holder := RecordKey(it.Key()[len(key):]); u.isOther(c, holder) {
 			return bytes.Clone(holder), nil
 		}
 	}
 	return nil, it.Err()
+}
+
+// isOther reports whether a record with a key that the unit's document gets is another one's.
+func (u *Unit) isOther(c *Collection, holder RecordKey) bool {
+	return !bytes.Equal(holder, u.record) && (len(u.from) == 0 || !bytes.Equal(holder, u.from)) && !c.dead(holder)
+}
+
+// takenIn is takenBy in a state of the store, in any index.
+func (u *Unit) takenIn(c *Collection, r storage.Reader, ix *Index, key []byte) (RecordKey, error) {
+	if ix.OnPlace != nil {
+		first := append([]byte{layout.First}, key...)
+		it, err := r.NewIter(c.Ident, first, nil)
+		if err != nil {
+			return nil, err
+		}
+		defer it.Close()
+		for ok := it.First(); ok && bytes.HasPrefix(it.Key(), first); ok = it.Next() {
+			if u.isOther(c, it.Key()) {
+				return bytes.Clone(it.Key()), nil
+			}
+		}
+		if err := it.Err(); err != nil {
+			return nil, err
+		}
+	}
+	it, err := r.NewIter(ix.Ident, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	return u.takenBy(c, it, key)
 }
 
 // takenStill is takenBy including the unit's own writes; without any it is holder.
@@ -485,12 +525,7 @@ func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey
 
 // takenNow is takenBy in the latest state, with the unit's own writes.
 func (u *Unit) takenNow(c *Collection, ix *Index, key []byte) (RecordKey, error) {
-	it, err := u.u.NewIter(ix.Ident, key, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer it.Close()
-	return u.takenBy(c, it, key)
+	return u.takenIn(c, u.u, ix, key)
 }
 
 // The greatest record key of a clustered collection, and what MongoDB's

@@ -9,7 +9,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
-	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 var dataSizeFields = command.NewFields("dataSize",
@@ -118,16 +117,6 @@ func rangeIndex(c *catalog.Collection, key, bounds bson.Doc) (*catalog.Index, er
 	return nil, mongoerr.New(mongoerr.OperationFailed, "couldn't find valid index containing key pattern")
 }
 
-// recordOf is the record key of the entry that an iterator stands on.
-func recordOf(c *catalog.Collection, ix *catalog.Index, it *storage.Iter, value []byte) (record catalog.RecordKey) {
-	if it.Joined() {
-		_, record, _, _ = c.SplitID(nil, it, value)
-	} else {
-		_, record, _ = ix.Split(nil, it.Key(), value)
-	}
-	return record
-}
-
 // sizeBetween sums up the documents whose key in an index is at or after min
 // and before max.
 func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catalog.Index, min, max bson.Doc) (size, count int64, err error) {
@@ -155,20 +144,20 @@ func (n *Node) sizeBetween(ctx context.Context, c *catalog.Collection, ix *catal
 			return 0, 0, err
 		}
 		count++
-		if ix.Records && !it.Joined() {
-			size += int64(len(v))
+		_, record, _, doc := c.SplitEntry(nil, ix, it, v)
+		if doc != nil && !it.Joined() {
+			size += int64(len(doc))
 			continue
 		}
-		record := recordOf(c, ix, it, v)
 		if gone.Dead(record) {
 			count--
 			continue
 		}
-		doc, closer, err := s.Get(c.Ident, record)
+		stored, closer, err := s.Get(c.Ident, record)
 		if err != nil {
 			return 0, 0, err
 		}
-		size += int64(len(doc))
+		size += int64(len(stored))
 		closer.Close()
 	}
 	return size, count, it.Err()

@@ -8,7 +8,7 @@
 //	capped.go  sequence number
 //	window.go  window of expiry ‖ key string of _id
 //	bucket.go  end of a time-series bucket ‖ drops ‖ key string of its _id
-//	hashed.go  place in the key space of a shard key ‖ key string of _id
+//	bykey.go   place in the key space of a shard key ‖ key string of _id
 //	slots.go   slot of the hash ‖ window of expiry ‖ place in the key space ‖ key string of _id
 //	relay.go   by _id and by window, while a collection changes from one to the other
 //

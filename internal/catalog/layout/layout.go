@@ -179,7 +179,7 @@ func LoadWindowed(d bson.Doc, load func(bson.Doc) (*schema.Index, error)) Window
 		return nil
 	}
 	k, err := schema.ParseShardKey(pattern.Doc())
-	if err != nil || !Hashable(k) {
+	if err != nil || !k.HashedFirst() {
 		return nil
 	}
 	return NewSlots(w, k)

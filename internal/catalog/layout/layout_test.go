@@ -17,7 +17,7 @@ import (
 
 // script is the state of one file of testdata:
 //
-//	layout byid|capped|window|relay|relayBack|bucket|hashed   by a TTL index's specification, a timeField, or a shard key
+//	layout byid|capped|window|relay|relayBack|bucket|bykey    by a TTL index's specification, a timeField, or a shard key
 //	layout slots|relaySlots                       by a TTL index's specification and, in the next line, a shard key
 //	key [seq=N] [low=SECTION] [own=N] [drops=N]   record key of a document, its parts and its section
 //	stays                                         whether a document keeps its record key when it becomes another
@@ -151,14 +151,14 @@ func (s *script) make(d *datadriven.TestData) (err error) {
 		s.layout = Capped{}
 	case "bucket":
 		s.layout = Bucket{TimeField: strings.TrimSpace(d.Input)}
-	case "hashed":
+	case "bykey":
 		k, err := schema.ParseShardKey(bson.MustParse(d.Input))
-		if err != nil || !Hashable(k) {
-			return fmt.Errorf("no hashed layout by %s: %v", d.Input, err)
+		if err != nil || !Placeable(k) {
+			return fmt.Errorf("no layout by %s: %v", d.Input, err)
 		}
-		l := LoadHashed(NewHashed(k).Stored())
-		if l == nil || !bytes.Equal(l.Stored(), NewHashed(k).Stored()) {
-			return fmt.Errorf("loaded %v of %s", l, NewHashed(k).Stored())
+		l := LoadByKey(NewByKey(k).Stored())
+		if l == nil || !bytes.Equal(l.Stored(), NewByKey(k).Stored()) {
+			return fmt.Errorf("loaded %v of %s", l, NewByKey(k).Stored())
 		}
 		s.layout = l
 	case "window", "relay", "relayBack", "slots", "relaySlots":

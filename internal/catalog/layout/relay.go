@@ -26,14 +26,14 @@ const ByIDSection = 0xfe << 56
 // OfID reports whether a record key of a Relay belongs to the half by _id. Key strings
 // of _id and numbers of windows never begin with the same byte: tags are from 08 to
 // f8 (keystring/tag.go), windows by date begin with 7f, 80 or ff, by last writes
-// with 00, 80 or ff, record keys in slots with fd, and those of a Hashed layout with fe. The
+// with 00, 80 or ff, record keys in slots with fd, and those of a ByKey layout with fe. The
 // only tag among those is that of regular expressions, which cannot be an _id.
 func (k Key) OfID() bool {
 	if len(k) == 0 {
 		return false
 	}
 	switch k[0] {
-	case 0x00, firstDate, lastDate, firstSlots, firstHashed, 0xff:
+	case 0x00, firstDate, lastDate, firstSlots, firstKey, 0xff:
 		return false
 	}
 	return true

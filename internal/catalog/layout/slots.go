@@ -17,7 +17,7 @@ import (
 //
 //	firstSlots ‖ number of fields in the shard key ‖ slot ‖ window ‖ place ‖ key string of _id
 //
-// where the window is as in Window, and the place as in Hashed. So what is due is a range in
+// where the window is as in Window, and the place as in ByKey. So what is due is a range in
 // each slot, and a chunk is the range of some whole slots and, in each window, a part of the
 // slots at its two ends (docs/rfcs/0024-hashed-layout.md).
 //
@@ -54,9 +54,9 @@ func slotOf(place []byte) byte {
 	return byte(sort.Search(len(slotStarts), func(i int) bool { return bytes.Compare(slotStarts[i], place) > 0 }))
 }
 
-// NewSlots returns the layout for windows and a shard key. REQUIRES: Hashable.
+// NewSlots returns the layout for windows and a shard key. REQUIRES: the first field of the key is hashed.
 func NewSlots(w *Window, k *schema.ShardKey) *Slots {
-	invariant.Check(Hashable(k), "layout: the first field of the shard key is hashed")
+	invariant.Check(k.HashedFirst(), "layout: the first field of the shard key is hashed")
 	return &Slots{w, k}
 }
 

@@ -17,20 +17,25 @@ import (
 // request to receive it until nothing of it is left on the donor: of a collection that lies
 // by its shard key, of one that lies by _id (it had a document when it was sharded) by the
 // index on the shard key, and without that, when all of the collection is walked; of one that
-// expires over an hour, in slots, and by windows (it had a document) by the index.
+// expires over an hour, in slots, and by windows (it had a document) by the index; of one with a
+// ranged key, by that and by _id.
 func BenchmarkMoveChunk(b *testing.B) {
 	const documents, chunks = 200_000, 64
-	for _, index := range []string{"hashed", "index", "dropped", "slots", "windows"} {
+	for _, index := range []string{"hashed", "index", "dropped", "slots", "windows", "ranged", "rangedIndex"} {
 		b.Run(index, func(b *testing.B) {
+			key := `{k: "hashed"}`
+			if strings.HasPrefix(index, "ranged") {
+				key = `{k: 1}`
+			}
 			donor, recipient := start(b, "s0"), start(b, "s1")
 			if index == "slots" || index == "windows" {
 				donor.ask("d", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 3600}]}`)
 			}
-			if index != "hashed" && index != "slots" {
-				donor.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+			if index != "hashed" && index != "slots" && index != "ranged" {
+				donor.ask("d", `{createIndexes: "c", indexes: [{key: `+key+`, name: "k_index"}]}`)
 				donor.ask("d", `{insert: "c", documents: [{_id: -1, k: -1}]}`)
 			}
-			uuid := donor.sharded(`{k: "hashed"}`)
+			uuid := donor.sharded(key)
 			text, now := strings.Repeat("x", 250), time.Now().UnixMilli()
 			for from := 0; from < documents; from += 2000 {
 				var docs []string
@@ -40,15 +45,18 @@ func BenchmarkMoveChunk(b *testing.B) {
 				donor.insert(docs...)
 			}
 			if index == "dropped" {
-				donor.ask("d", `{dropIndexes: "c", index: "k_hashed"}`)
+				donor.ask("d", `{dropIndexes: "c", index: "k_index"}`)
 			}
 			width := int64(1) << 58
-			n, documents, used := 0, int64(0), processorTime()
+			n, all, used := 0, int64(0), processorTime()
 			for b.Loop() {
 				min := int64(-1<<63) + int64(n%chunks)*width
 				span := fmt.Sprintf(`min: {k: {"$numberLong": "%d"}}, max: {k: {"$numberLong": "%d"}}`, min+1, min+width)
+				if strings.HasPrefix(index, "ranged") {
+					span = fmt.Sprintf(`min: {k: %d}, max: {k: %d}`, n%chunks*documents/chunks, (n%chunks+1)*documents/chunks)
+				}
 				from := bson.ClampToInt64(donor.ask("d", `{collStats: "c"}`).Lookup("count"))
-				moved := moveRange(b, int64(10+n), uuid, `{k: "hashed"}`, donor, recipient, span, 2*n+2, 2*n+3)
+				moved := moveRange(b, int64(10+n), uuid, key, donor, recipient, span, 2*n+2, 2*n+3)
 				for {
 					stored := bson.ClampToInt64(donor.ask("d", `{collStats: "c"}`).Lookup("count"))
 					if stored == from-moved {
@@ -56,9 +64,9 @@ func BenchmarkMoveChunk(b *testing.B) {
 					}
 					time.Sleep(time.Millisecond)
 				}
-				n, documents = n+1, documents+moved
+				n, all = n+1, all+moved
 			}
-			b.ReportMetric(float64((processorTime()-used).Nanoseconds())/1000/float64(documents), "cpu-µs/document")
+			b.ReportMetric(float64((processorTime()-used).Nanoseconds())/1000/float64(all), "cpu-µs/document")
 		})
 	}
 }

@@ -156,11 +156,20 @@ func (m *member) ids() map[int32]bool {
 // of which is told once.
 func TestMove(t *testing.T) {
 	for _, layout := range []string{"by shard key", "in slots", "by id"} {
-		t.Run(layout, func(t *testing.T) { testMove(t, layout != "by id", layout == "in slots") })
+		t.Run(layout, func(t *testing.T) { testMove(t, `{k: "hashed"}`, layout != "by id", layout == "in slots") })
 	}
+	t.Run("by a ranged key", func(t *testing.T) { testMove(t, `{k: 1}`, true, false) })
+	t.Run("by a ranged key, by id", func(t *testing.T) { testMove(t, `{k: 1}`, false, false) })
 }
 
-func testMove(t *testing.T, byShardKey, inSlots bool) {
+func testMove(t *testing.T, key string, byShardKey, inSlots bool) {
+	// keyOf is the shard key's value of the n-th document, and inUpper whether that is in the
+	// upper half.
+	keyOf, inUpper := func(n int32) int32 { return n }, func(n int32) bool { return schema.HashOf(bson.Int32(n), nil) >= 0 }
+	if !strings.Contains(key, "hashed") {
+		keyOf = func(n int32) int32 { return n * (1 - 2*(n%2)) }
+		inUpper = func(n int32) bool { return keyOf(n) >= 0 }
+	}
 	a, b := start(t, "s0"), start(t, "s1")
 	for name, m := range map[string]*member{"s0": a, "s1": b} {
 		m.ask("admin", `{_shardsvrIdentify: 1, clusterId: {"$oid": "0102030405060708090a0b0c"}, name: "`+name+`", configdb: "cfg/localhost:1"}`)
@@ -178,10 +187,10 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 		a.ask("d", `{createIndexes: "c", indexes: [{key: {t: 1}, name: "t_1", expireAfterSeconds: 1}]}`)
 	}
 	if !byShardKey { // it has a document when it is sharded
-		a.ask("d", `{createIndexes: "c", indexes: [{key: {k: "hashed"}, name: "k_hashed"}]}`)
+		a.ask("d", `{createIndexes: "c", indexes: [{key: `+key+`, name: "k_index"}]}`)
 		a.ask("d", `{insert: "c", documents: [{_id: 1000000, k: 3, n: 1}]}`)
 	}
-	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
+	made := a.ask("admin", `{_shardsvrShard: "d.c", key: `+key+`, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
 	_, id := made.Lookup("uuid").Binary()
 	uuid := fmt.Sprintf(`{"$uuid": "%x-%x-%x-%x-%x"}`, id[:4], id[4:6], id[6:8], id[8:10], id[10:])
 	a.ask("admin", `{_shardsvrVersion: "d.c", uuid: `+uuid+`, version: `+version(1)+`, `+fence(1, step.Committed, 1)+`}`)
@@ -190,12 +199,12 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 	majors := map[*member]int{a: 1, b: 0}
 	owner := a // of the upper half
 	next, acknowledged, passing := int32(0), map[int32]bool{}, map[int32]int{}
-	// write runs a statement about the document with k: n, by the version of who owns it.
+	// write runs a statement about the n-th document, by the version of who owns it.
 	write := func(n int32, statement string) bool {
 		for {
 			mu.Lock()
 			to := a
-			if schema.HashOf(bson.Int32(n), nil) >= 0 {
+			if inUpper(n) {
 				to = owner
 			}
 			major := majors[to]
@@ -226,7 +235,7 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 		if !passes {
 			due = due.Add(time.Hour)
 		}
-		if !write(n, fmt.Sprintf(`insert: "c", documents: [{_id: %d, k: %d, n: 0, t: {"$date": {"$numberLong": "%d"}}}]`, n, n, due.UnixMilli())) {
+		if !write(n, fmt.Sprintf(`insert: "c", documents: [{_id: %d, k: %d, n: 0, t: {"$date": {"$numberLong": "%d"}}}]`, n, keyOf(n), due.UnixMilli())) {
 			return
 		}
 		if passes {
@@ -235,11 +244,11 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 			mu.Unlock()
 			return
 		}
-		if !write(n, fmt.Sprintf(`update: "c", updates: [{q: {k: %d}, u: {$inc: {n: 1}}}]`, n)) {
+		if !write(n, fmt.Sprintf(`update: "c", updates: [{q: {k: %d}, u: {$inc: {n: 1}}}]`, keyOf(n))) {
 			return
 		}
 		if n%7 == 0 {
-			write(n, fmt.Sprintf(`delete: "c", deletes: [{q: {_id: %d, k: %d}, limit: 1}]`, n, n))
+			write(n, fmt.Sprintf(`delete: "c", deletes: [{q: {_id: %d, k: %d}, limit: 1}]`, n, keyOf(n)))
 			return
 		}
 		mu.Lock()
@@ -277,12 +286,12 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 		if from == b {
 			given = 0 // it keeps nothing
 		}
-		move(t, int64(10+i), uuid, from, to, given, own)
+		moveRange(t, int64(10+i), uuid, key, from, to, upper, given, own)
 		mu.Lock()
 		majors[from], majors[to], owner = given, own, to
 		mu.Unlock()
 	}
-	move(t, 20, uuid, a, b, 20, 21)
+	moveRange(t, 20, uuid, key, a, b, upper, 20, 21)
 	mu.Lock()
 	majors[a], majors[b], owner = 20, 21, b
 	mu.Unlock()
@@ -293,7 +302,7 @@ func testMove(t *testing.T, byShardKey, inSlots bool) {
 	}
 	onA, onB := a.ids(), b.ids()
 	for n := range acknowledged {
-		upper := schema.HashOf(bson.Int32(n), nil) >= 0
+		upper := inUpper(n)
 		if onB[n] != upper || onA[n] == upper {
 			t.Errorf("%d: on the one %t, on the other %t", n, onA[n], onB[n])
 		}

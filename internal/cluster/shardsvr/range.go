@@ -106,7 +106,7 @@ func (s *Shard) eachRecord(ctx context.Context, c *catalog.Collection, chunk lay
 			err = cerr
 		}
 	}()
-	if now := c.Latest(); now != c && c.Windowed() {
+	if now := c.Latest(); now != c && (c.Windowed() || c.ClusteredByID()) {
 		if now == nil {
 			return c, mongoerr.New(mongoerr.NamespaceNotFound, "the collection was dropped")
 		}

@@ -317,6 +317,149 @@ func TestIndexIsRecords(t *testing.T) {
 	check()
 }
 
+// TestRangedLies: a collection with a ranged key lies by it. Its chunks are read, cut and counted by
+// the records, the index is those, and it takes arrays when the collection is no longer sharded.
+func TestRangedLies(t *testing.T) {
+	m := start(t, "s0")
+	uuid := m.sharded(`{k: 1}`)
+	text := strings.Repeat("x", 1500)
+	for from := 0; from < 6000; from += 500 {
+		var docs []string
+		for i := from; i < from+500; i++ {
+			docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d, x: "%s"}`, i, (i*7919)%6000/2, text))
+		}
+		m.insert(docs...)
+	}
+	batches := 0
+	seen := m.clone(`min: {k: 1000}, max: {k: {"$maxKey": 1}}`, func(next bson.Value) {
+		if batches++; !next.Doc().Has("record") {
+			t.Errorf("it is not read by the records: %s", next)
+		}
+	})
+	if len(seen) != 4000 || batches < 1 {
+		t.Errorf("%d documents in %d batches and one, want 4,000", len(seen), batches)
+	}
+	explained := func(command string, wants ...string) {
+		t.Helper()
+		got := m.ask("d", `{explain: `+command+`, verbosity: "executionStats"}`).String()
+		for _, want := range wants {
+			if !strings.Contains(got, want) {
+				t.Errorf("%s: no %s in %s", command, want, got)
+			}
+		}
+	}
+	valid := func(keys int) {
+		t.Helper()
+		if v := m.ask("d", `{validate: "c", full: true}`).String(); !strings.Contains(v, "valid: true") || !strings.Contains(v, fmt.Sprintf("k_1: %d", keys)) {
+			t.Error(v)
+		}
+	}
+	values := func(command, list string) string {
+		return m.ask("d", command).Lookup("cursor").Doc().Lookup(list).String()
+	}
+	explained(`{find: "c", filter: {k: 5}}`, "FETCH", "IXSCAN", `k_1`, "totalKeysExamined: 2, totalDocsExamined: 2", "isMultiKey: false")
+	explained(`{find: "c", filter: {k: {$gte: 5, $lt: 10}}, sort: {k: -1}, projection: {_id: 0, k: 1}}`, "PROJECTION_COVERED", "totalKeysExamined: 10, totalDocsExamined: 0", `direction: "backward"`)
+	explained(`{count: "c", query: {k: {$gte: 5, $lt: 10}}}`, "COUNT_SCAN")
+	if got := m.ask("d", `{distinct: "c", key: "k", query: {k: {$lt: 3}}}`).Lookup("values").String(); got != "[ 0, 1, 2 ]" {
+		t.Errorf("distinct is %s", got)
+	}
+	if got := values(`{find: "c", filter: {k: {$in: [7, 3]}}, sort: {k: 1}, returnKey: true}`, "firstBatch"); got != "[ { k: 3 }, { k: 3 }, { k: 7 }, { k: 7 } ]" {
+		t.Errorf("the keys are %s", got)
+	}
+	valid(6000)
+	// While an index is there, and without it, as other shards may be asked to make it again.
+	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1, x: 1}, name: "k_x"}]}`)
+	m.ask("d", `{dropIndexes: "c", index: "k_1"}`)
+	m.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1}, name: "k_1"}]}`)
+	m.ask("d", `{dropIndexes: "c", index: "k_x"}`)
+	valid(6000)
+
+	// As the operation unshard does: nothing moves, and arrays come at once.
+	m.ask("admin", `{_shardsvrRefine: "d.c", uuid: `+uuid+`, key: {_id: 1}, unsplittable: true, version: `+version(2)+`, `+fence(2, step.Committed, 1)+`}`)
+	write := func(command string) {
+		t.Helper()
+		if r := m.ask("d", strings.TrimSuffix(command, "}")+`, shardVersion: `+version(2)+`}`); r.Has("writeErrors") {
+			t.Fatal(r)
+		}
+	}
+	write(`{insert: "c", documents: [{_id: 6000, k: [5, 6, 5]}, {_id: 6001, k: []}]}`)
+	write(`{update: "c", updates: [{q: {_id: 1}, u: {$set: {k: [1, -1]}}}]}`)
+	explained(`{find: "c", filter: {k: 5}}`, "totalKeysExamined: 3, totalDocsExamined: 3", "isMultiKey: true", `multiKeyPaths: { k: [ "k" ] }`)
+	if n := m.ask("d", `{count: "c", query: {k: {$gte: 5, $lt: 7}}}`).Lookup("n").String(); n != "5" {
+		t.Errorf("%s documents have 5 or 6", n)
+	}
+	if got := values(`{find: "c", filter: {k: {$lt: 2}}, sort: {k: 1}, projection: {k: 1}}`, "firstBatch"); strings.Count(got, "_id") != 5 || !strings.HasPrefix(got, "[ { _id: 1, k: [ 1, -1 ] }, { _id: 0, k: 0 }") {
+		t.Errorf("in order: %s", got)
+	}
+	valid(6004)
+	write(`{update: "c", updates: [{q: {k: {$exists: true}}, u: [{$set: {k: {$cond: [{$isArray: "$k"}, 100, {$add: ["$k", 1]}]}}}], multi: true}]}`)
+	if got := m.ask("d", `{aggregate: "c", pipeline: [{$group: {_id: null, n: {$sum: 1}, k: {$sum: "$k"}}}], cursor: {}}`).Lookup("cursor").String(); !strings.Contains(got, "n: 6002, k: ") || !strings.Contains(got, fmt.Sprint(2*(2999*3000/2)+6000-1-7919%6000/2+300)) {
+		t.Errorf("after an update of all: %s", got)
+	}
+	valid(6002)
+
+	// It becomes unique, if it is.
+	m.ask("d", `{collMod: "c", index: {name: "k_1", prepareUnique: true}}`)
+	taken := func(key string) {
+		t.Helper()
+		if r, err := m.try("d", `{insert: "c", documents: [{_id: 7000, k: `+key+`}], shardVersion: `+version(2)+`}`); err != nil || !strings.Contains(r.String(), "code: 11000") {
+			t.Errorf("a second one is stored: %s, %v", r, err)
+		}
+	}
+	taken("7")
+	if _, err := m.try("d", `{collMod: "c", index: {name: "k_1", unique: true}}`); !mongoerr.Is(err, mongoerr.CannotConvertIndexToUnique) {
+		t.Errorf("it became unique: %v", err)
+	}
+	write(`{update: "c", updates: [{q: {}, u: [{$set: {k: {$add: ["$_id", 100000]}}}], multi: true}]}`)
+	m.ask("d", `{collMod: "c", index: {name: "k_1", unique: true}}`)
+	taken("100007")
+	taken("[7000, 100007]")
+	valid(6002)
+}
+
+// TestByIDMoves: a collection that lies by _id, which is its shard key, moves by its records, also
+// what was there before it was sharded, and its indexes go along.
+func TestByIDMoves(t *testing.T) {
+	a, b := start(t, "s0"), start(t, "s1")
+	a.ask("d", `{createIndexes: "c", indexes: [{key: {k: 1}, name: "k_1"}]}`)
+	var docs []string
+	for i := range 3000 {
+		docs = append(docs, fmt.Sprintf(`{_id: %d, k: %d}`, i, -i))
+	}
+	a.ask("d", `{insert: "c", documents: [`+strings.Join(docs, ", ")+`]}`)
+	uuid := a.sharded(`{_id: 1}`)
+	for number, span := range []string{`min: {_id: 1000}, max: {_id: 2500}`, `min: {_id: 1500}, max: {_id: 2000}`} {
+		from, to, given, own := a, b, 2, 3
+		if number == 1 {
+			from, to, given, own = b, a, 4, 5
+		}
+		if number == 0 {
+			batch := from.ask("admin", `{_shardsvrClone: "d.c", `+span+`}`)
+			if n := batch.Lookup("documents").Doc().Len(); n != 1500 {
+				t.Errorf("%d documents are in the range", n)
+			}
+		}
+		moveRange(t, int64(10+number), uuid, `{_id: 1}`, from, to, span, given, own)
+		if n := len(a.ids()) + len(b.ids()); n != 3000 {
+			t.Errorf("%d documents, want 3,000", n)
+		}
+		for _, m := range []*member{a, b} {
+			n := m.ask("d", `{count: "c"}`).Lookup("n").String()
+			if explained := m.ask("d", `{explain: {count: "c"}}`).String(); strings.Contains(explained, "COLLSCAN") {
+				t.Errorf("all of the collection is read to count: %s", explained)
+			}
+			for deadline := time.Now().Add(time.Minute); m.ask("d", `{collStats: "c"}`).Lookup("count").String() != n; time.Sleep(5 * time.Millisecond) {
+				if time.Now().After(deadline) {
+					t.Fatalf("what was given away is left: %s", m.ask("d", `{collStats: "c"}`).Lookup("count"))
+				}
+			}
+			if v := m.ask("d", `{validate: "c", full: true}`).String(); !strings.Contains(v, "valid: true") || !strings.Contains(v, "k_1: "+n) {
+				t.Error(v)
+			}
+		}
+	}
+}
+
 // TestLaidAnewAsItMoves: a collection that was filled before it was sharded lies by _id, and by
 // its shard key once all of it has moved away and some comes back: then the index on that is
 // the records, and cannot become unique.

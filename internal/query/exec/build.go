@@ -83,11 +83,11 @@ func (b *builder) fetch(n *plan.Fetch) *fetch {
 	s.input = b.build(n.Input)
 	switch in := s.input.(type) {
 	case *indexScan:
-		if !in.index.Handle.(*catalog.Index).Records {
+		if !in.index.Handle.(*catalog.Index).HasDocuments() {
 			s.prefetch.scan = in
 		}
 	case *skip:
-		if in.entries != nil && !in.entries.index.Handle.(*catalog.Index).Records {
+		if in.entries != nil && !in.entries.index.Handle.(*catalog.Index).HasDocuments() {
 			s.skips = in
 		}
 	}
@@ -120,7 +120,7 @@ func (b *builder) stage(n plan.Node) stage.Stage {
 		s := b.scan(n, n.Index, n.Bounds, n.Dedup)
 		s.backward = n.Backward
 		s.filter, s.keyOnly = stage.NewFilter(n.Filter, b.env), !n.Keys
-		if records := n.Index.Handle.(*catalog.Index).Records; records {
+		if n.Index.Handle.(*catalog.Index).HasDocuments() {
 			s.keyOnly = false
 		} else if n.Keys || n.Filter != nil {
 			s.cover = newCover(n.Index, n.Paths)
@@ -140,7 +140,7 @@ func (b *builder) stage(n plan.Node) stage.Stage {
 	case *plan.DistinctScan:
 		s := &distinctScan{indexScan: b.scan(n, n.Index, n.Bounds, false), fields: n.Field + 1, elements: n.Elements}
 		s.backward = n.Backward
-		if !n.Index.Handle.(*catalog.Index).Records {
+		if n.Elements || !n.Index.Handle.(*catalog.Index).HasDocuments() {
 			s.cover = newCover(n.Index, n.Paths)
 		}
 		if s.groups = n.Groups; n.Groups {

@@ -260,7 +260,7 @@ func TestDeposedMixesNoStates(t *testing.T) {
 			if _, err := h.catalog.Create(ctx, hotNS, nil); err != nil {
 				t.Fatal(err)
 			}
-			h.lieHashed(t, hotNS, `{"v": "hashed"}`)
+			h.lieByKey(t, hotNS, `{"v": "hashed"}`)
 			h.index(t, hotNS, []string{`{"key": {"u": 1}, "name": "u", "unique": true}`})
 			if _, err := m.operate(ctx, `{"q": {"_id": 0}, "u": {"$set": {"v": 0, "u": 7}}, "upsert": true}`); err != nil {
 				t.Fatal(err)

@@ -198,7 +198,7 @@ func TestHotDocumentsModel(t *testing.T) {
 				t.Fatal(err)
 			}
 			if seed%3 == 0 { // updates move documents, or none
-				h.lieHashed(t, hotNS, []string{`{"v": "hashed"}`, `{"_id": "hashed"}`}[seed%2])
+				h.lieByKey(t, hotNS, []string{`{"v": "hashed"}`, `{"_id": "hashed"}`}[seed%2])
 			}
 			h.index(t, hotNS, []string{`{"key": {"u": 1}, "name": "u", "unique": true, "sparse": true}`, `{"key": {"v": 1, "m": 1}, "name": "vm"}`})
 			for _, id := range []int{0, 1, 2, hotCounter} {

@@ -157,9 +157,9 @@ func (s *source) countRange(ctx context.Context, r schema.ShardRange) (n int64, 
 	var next func(context.Context) (key, value []byte, err error)
 	var end func() error
 	ix := s.coll.ShardKeyIndex()
-	// In slots entries are shorter, and may be fewer than windows; and after a relayout the
-	// state may be of another layout than the descriptor.
-	if chunk, ok := s.coll.Chunk(r); ok && (ix == nil || !s.coll.Windowed()) {
+	// In slots entries are shorter, and may be fewer than windows; and after a relayout, or one that
+	// has begun, the state may be of another layout than the descriptor.
+	if chunk, ok := s.coll.Chunk(r); ok && (ix == nil || !s.coll.Windowed() && !s.coll.ClusteredByID()) {
 		k, err := s.scanRecords(chunk, func() {})
 		if err != nil {
 			return 0, err

@@ -261,17 +261,7 @@ func (s plainScan) Read(ctx context.Context, b *readahead.Batch, n, size int) er
 
 // split splits the current entry into its parts.
 func (s *indexScan) split(ix *catalog.Index, value []byte) (key, record, bits []byte) {
-	if s.it.Joined() {
-		key, record, bits, doc := s.source.coll.SplitID(s.record[:0], s.it, value)
-		if doc == nil {
-			s.record = record
-		}
-		return key, record, bits
-	}
-	key, record, bits = ix.Split(s.record[:0], s.it.Key(), value)
-	if ix.ByPrefix != nil || ix.OnPlace != nil {
-		s.record = record
-	}
+	key, record, bits, _ = s.source.split(&s.record, ix, s.it, value)
 	return key, record, bits
 }
 
@@ -341,10 +331,10 @@ func (s *indexScan) emit(ctx context.Context, row *stage.Row) (stage.State, erro
 	return s.stats.Count(stage.Advanced), nil
 }
 
-// isVisible checks the document of a row that no stage above reads. If the index is the
-// records themselves, the document is already read.
+// isVisible checks the document of a row that no stage above reads. If the index HasDocuments,
+// it is already read.
 func (s *indexScan) isVisible(ctx context.Context, row *stage.Row) (bool, error) {
-	if s.index.Handle.(*catalog.Index).Records {
+	if s.cover == nil && s.index.Handle.(*catalog.Index).HasDocuments() {
 		hidden, err := s.source.isRowExpired(ctx, row)
 		return !hidden, err
 	}

@@ -80,51 +80,27 @@ func (s *source) entries(ix *plan.Index, lower, upper []byte) (*storage.Iter, er
 }
 
 // entry makes a row of the iterator's current index entry; memory may get its record
-// key. If the index is the records themselves, the row has the document. dead says that
-// the document was removed with its window of expiry.
+// key. If the index HasDocuments, the row has the document. dead says that the document was
+// removed with its window of expiry.
 func (s *source) entry(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter) (dead bool, err error) {
 	value, err := it.Value()
 	if err != nil {
 		return false, err
 	}
-	key := it.Key()
 	handle := ix.Handle.(*catalog.Index)
-	if it.Joined() {
-		return s.either(row, memory, ix, it, value)
-	}
-	ks, record, bits := handle.Split((*memory)[:0], key, value)
+	key, record, bits, doc := s.split(memory, handle, it, value)
 	if record == nil {
 		return false, storage.ErrCorruption
 	}
-	if handle.ByPrefix != nil || handle.OnPlace != nil {
-		*memory = record
+	row.FillEntry(ix, key, record, bits)
+	if !handle.HasDocuments() {
+		return s.low.Dead(record), nil
 	}
-	row.FillEntry(ix, ks, record, bits)
-	if handle.Records {
-		row.Doc = value
-		return false, nil
+	if row.Doc = doc; doc != nil {
+		return it.Joined() && s.low.Dead(record), nil
 	}
-	return s.low.Dead(record), nil
-}
-
-// either is entry for the index on _id of a collection during a relayout, whose
-// document is in either half.
-func (s *source) either(row *stage.Row, memory *[]byte, ix *plan.Index, it *storage.Iter, value []byte) (dead bool, err error) {
-	key, record, bits, doc := s.coll.SplitID((*memory)[:0], it, value)
-	if record == nil {
-		return false, storage.ErrCorruption
-	}
-	if doc == nil {
-		*memory = record
-	}
-	dead = s.low.Dead(record)
-	if !ix.Handle.(*catalog.Index).Records {
-		row.FillEntry(ix, key, record, bits)
-		return dead, nil
-	}
-	row.FillEntry(ix, key, record, nil)
-	if row.Doc = doc; doc != nil || dead {
-		return dead, nil
+	if s.low.Dead(record) {
+		return true, nil
 	}
 	stored, closer, err := s.stored(record)
 	if err != nil || stored == nil {
@@ -132,6 +108,19 @@ func (s *source) either(row *stage.Row, memory *[]byte, ix *plan.Index, it *stor
 	}
 	row.Doc = stored.Clone()
 	return false, closer.Close()
+}
+
+// split splits the current entry of an index into its parts; memory may get its record key.
+func (s *source) split(memory *[]byte, ix *catalog.Index, it *storage.Iter, value []byte) (key, record, bits []byte, doc bson.Doc) {
+	key, record, bits, doc = s.coll.SplitEntry((*memory)[:0], ix, it, value)
+	appended := ix.ByPrefix != nil || ix.OnPlace != nil
+	if ix.IsID() && it.Joined() {
+		appended = doc == nil
+	}
+	if appended {
+		*memory = record
+	}
+	return key, record, bits, doc
 }
 
 // fetch reads the document of a record, nil if it was removed, or is hidden.

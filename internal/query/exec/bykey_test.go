@@ -10,16 +10,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-// hashedKeys are shard keys by which collections lie in some tests; "" for the order of _id.
-var hashedKeys = []string{"", "", "", `{"_id": "hashed"}`, `{"a": "hashed"}`, `{"b": "hashed", "a": 1}`}
+// layKeys are shard keys by which collections lie in some tests; "" for the order of _id.
+var layKeys = []string{"", "", "", `{"_id": "hashed"}`, `{"a": "hashed"}`, `{"b": "hashed", "a": 1}`, `{"a": 1}`, `{"b": 1, "a": 1}`, `{"a": 1, "c": "hashed"}`}
 
 // create makes a collection that lies by _id, by a shard key or in slots.
 func (h *house) create(t *rapid.T, ns schema.Namespace) *catalog.Collection {
 	if _, err := h.catalog.Create(context.Background(), ns, nil); err != nil {
 		t.Fatal(err)
 	}
-	if key := rapid.SampledFrom(hashedKeys).Draw(t, "shard key"); key != "" {
-		h.lieHashed(t, ns, key)
+	if key := rapid.SampledFrom(layKeys).Draw(t, "shard key"); key != "" {
+		h.lieByKey(t, ns, key)
 		if rapid.Bool().Draw(t, "in slots") {
 			spec := bson.MustParse(`{v: 2, key: {due: 1}, name: "due", expireAfterSeconds: 0}`)
 			if _, _, err := h.catalog.CreateIndexes(context.Background(), ns, []bson.Doc{spec}); err != nil {
@@ -42,8 +42,8 @@ func onShardKey(t *rapid.T, c *catalog.Collection) []string {
 	return []string{`{"key": ` + c.Sharding().Key.String() + `, "name": "served"}`}
 }
 
-// lieHashed lays a collection that has no documents by a shard key.
-func (h *house) lieHashed(t opener, ns schema.Namespace, key string) {
+// lieByKey lays a collection that has no documents by a shard key.
+func (h *house) lieByKey(t opener, ns schema.Namespace, key string) {
 	t.Helper()
 	ctx := context.Background()
 	k, err := schema.ParseShardKey(bson.MustParse(key))

@@ -12,16 +12,18 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// A sharded collection that has no documents, and whose shard key begins with a hashed field,
-// is laid by that key (layout.Hashed), where it expires in slots (layout.Slots): what moves to
-// another shard is a range of records, or those of some slots.
+// A sharded collection that has no documents is laid by its shard key (layout.ByKey): what moves
+// to another shard is a range of records. Where it expires it is laid in slots (layout.Slots)
+// if the key begins with a hashed field, and what moves is those of some slots; else it stays by
+// windows.
 
-// liesByShardKey reports whether the collection has a hashed layout.
+// liesByShardKey reports whether the layout is a ByKey.
 func (c *Collection) liesByShardKey() bool { return c.entersIDs() && c.sections == nil }
 
 // LieByShardKey lays a sharded collection by its shard key, where that is possible: it has no
-// documents, lies by _id or by windows, and the key begins with a hashed field. Where it has
-// windows, or a TTL index that may have some, it lies in slots. Else it stays as it is.
+// documents, lies by _id or by windows, and a document has one place in the key. Where it has
+// windows, or a TTL index that may have some, it lies in slots, if the key begins with a hashed
+// field, else by windows. What does not come to another layout stays as it is.
 // Errors: 26.
 func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error {
 	return c.change(ctx, c.named(ns), func(t *change) error {
@@ -30,7 +32,7 @@ func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error 
 			return err
 		}
 		s := coll.sharding
-		if s == nil || coll.IsTimeseries() || !layout.Hashable(s.Key) || coll.Relaid() || coll.building() || coll.Count() != 0 {
+		if s == nil || coll.IsTimeseries() || !layout.Placeable(s.Key) || coll.Relaid() || coll.building() || coll.Count() != 0 {
 			return nil
 		}
 		l := t.c.layoutByShardKey(coll)
@@ -58,23 +60,32 @@ func (c *Catalog) LieByShardKey(ctx context.Context, ns schema.Namespace) error 
 // layoutByShardKey returns the layout by its shard key of a collection without documents; nil
 // where it keeps its own.
 func (c *Catalog) layoutByShardKey(coll *Collection) layout.Layout {
-	if w, ok := coll.layout.(*layout.Window); ok {
+	if w, ok := coll.layout.(*layout.Window); ok && coll.sharding.Key.HashedFirst() {
 		return layout.NewSlots(w, coll.sharding.Key)
 	}
-	if !coll.mayBeLaidOut() {
+	if !coll.mayBeLaidOut() || coll.liesInOrderOf(coll.sharding.Key) {
 		return nil
 	}
 	if w := windowsFor(coll, coll.schemaIndexes()); w != nil && !c.NoWindows.Load() {
 		return w
 	}
-	return layout.NewHashed(coll.sharding.Key)
+	return layout.NewByKey(coll.sharding.Key)
+}
+
+// liesInOrderOf reports whether the records are in the order of a shard key as they are: of _id,
+// where that is the key.
+func (c *Collection) liesInOrderOf(k *schema.ShardKey) bool {
+	return c.ClusteredByID() && len(k.Parts) == 1 && k.Parts[0].Path == "_id" && !k.IsHashed() && c.collator() == nil
 }
 
 // Chunk is the records in which are exactly the documents in a range of the shard key; ok is
 // false if the collection does not lie by that.
 func (c *Collection) Chunk(r schema.ShardRange) (k layout.Chunk, ok bool) {
-	if c.sharding == nil || c.Ident == 0 || c.IsTimeseries() {
+	switch {
+	case c.sharding == nil || c.Ident == 0 || c.IsTimeseries():
 		return k, false
+	case c.liesInOrderOf(c.sharding.Key):
+		return layout.Chunk{KeyRange: layout.KeyRange{From: r.Min.Key, To: r.Max.Key}}, true
 	}
 	return c.layout.Chunk(c.sharding.Key, r)
 }
