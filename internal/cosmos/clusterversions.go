@@ -71,17 +71,13 @@ func (r *request) versionsInCluster(c *container, key []bson.Value) error {
 	if err != nil {
 		return err
 	}
-	match := bson.Doc(nil)
+	in := keyRange{}
 	if len(key) < len(c.key.paths) {
-		k, err := r.scope()
-		if err != nil {
+		if in, err = r.scope(); err != nil {
 			return err
 		}
-		if in := k.filterOf("$documentKey._id.p"); in != nil { // or an event that is about the collection
-			match = new(bson.Builder).OpenArray("$or").OpenDoc("0").OpenDoc("documentKey").Bool("$exists", false).Close().Close().Doc("1", in).Close().Finish()
-		}
 	}
-	feed, err := r.s.o.Cluster.Feed(r.Context(), namespace(r.path.db, r.path.container).String(), after, match)
+	feed, err := r.s.o.Cluster.Feed(r.Context(), namespace(r.path.db, r.path.container).String(), after, eventsOf(key, in))
 	if err != nil {
 		return r.feedError(err)
 	}
@@ -100,6 +96,20 @@ func (r *request) versionsInCluster(c *container, key []bson.Value) error {
 	}
 	r.charge = chargeQuery
 	return r.sendFeedOf(c.rid, "Documents", p.rows)
+}
+
+// eventsOf is a filter for the events of a partition, or of those whose keys begin with key, within
+// a range, and for those that are about the collection; nil for all.
+func eventsOf(key []bson.Value, in keyRange) bson.Doc {
+	b := new(bson.Builder).Fields(in.filterOf("$documentKey._id.p"))
+	for i, v := range key {
+		b.Value("documentKey._id.p."+bson.Index(i), v)
+	}
+	is := b.Finish()
+	if is.IsEmpty() {
+		return nil
+	}
+	return new(bson.Builder).OpenArray("$or").OpenDoc("0").OpenDoc("documentKey").Bool("$exists", false).Close().Close().Doc("1", is).Close().Finish()
 }
 
 // readFeed fills a page, and returns where it ended.

@@ -225,8 +225,11 @@ func (r *request) postContainers() error {
 		}
 		return r.queryResources(body, d.rid, "DocumentCollections", r.containerDocs(d))
 	}
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d, err := r.database()
 	if err != nil {
 		return err
@@ -383,8 +386,11 @@ func (r *request) putContainer(body bson.Doc) error {
 
 func (r *request) deleteContainer() error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d, c, err := r.toChange()
 	if err != nil {
 		return err

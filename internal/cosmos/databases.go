@@ -59,8 +59,11 @@ func (r *request) postDatabases() error {
 		return err
 	}
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	if _, err := g.database(id); err == nil {
 		return errConflict
 	}
@@ -106,8 +109,11 @@ func (r *request) listDatabases() error {
 
 func (r *request) deleteDatabase() error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	d, err := r.database()
 	if err != nil {
 		return err

@@ -78,8 +78,6 @@ func (s *Server) runNumbers(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	g := s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
 	rid := op.Args.Str(numbersOnConfig)
 	c, err := g.collection(ctx, numbersNamespace)
 	if err != nil {

@@ -209,8 +209,11 @@ func (r *request) putPermission(body bson.Doc) error {
 
 func (r *request) deletePermission() error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	u, i, err := r.permissionToChange()
 	if err != nil {
 		return err

@@ -35,7 +35,9 @@ type registry struct {
 	catalog *catalog.Catalog
 	keeper  keeper
 
-	changes sync.Mutex // held while a definition is changed
+	// changes is held by whoever changes a definition, also while it waits for other servers: who
+	// waits for it can be interrupted.
+	changes chan struct{}
 	mu      sync.RWMutex
 	dbs     map[string]*database
 }
@@ -48,7 +50,18 @@ type database struct {
 }
 
 func newRegistry(c *catalog.Catalog) *registry {
-	return &registry{catalog: c, dbs: map[string]*database{}}
+	return &registry{catalog: c, changes: make(chan struct{}, 1), dbs: map[string]*database{}}
+}
+
+// change waits until nobody changes definitions; nobody does until leave is called. Errors: the
+// cause of ctx's end.
+func (g *registry) change(ctx context.Context) (leave func(), err error) {
+	select {
+	case g.changes <- struct{}{}:
+		return func() { <-g.changes }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
 }
 
 // keeper makes, changes and removes the collections of containers: in the server's own
@@ -128,8 +141,11 @@ func (s *Server) load(ctx context.Context, adopts bool) error {
 
 // stepUp reloads the definitions, which another member may have changed.
 func (s *Server) stepUp(ctx context.Context) error {
-	s.registry.changes.Lock()
-	defer s.registry.changes.Unlock()
+	leave, err := s.registry.change(ctx)
+	if err != nil {
+		return err
+	}
+	defer leave()
 	return s.load(ctx, true)
 }
 

@@ -155,8 +155,11 @@ func changing(f func(r *request, body bson.Doc) error) func(*request) error {
 		if err != nil {
 			return err
 		}
-		r.s.registry.changes.Lock()
-		defer r.s.registry.changes.Unlock()
+		leave, err := r.s.registry.change(r.Context())
+		if err != nil {
+			return err
+		}
+		defer leave()
 		return f(r, body)
 	}
 }

@@ -215,8 +215,11 @@ func hasUser(us []*user, id string) bool {
 
 func (r *request) deleteUser() error {
 	g := r.s.registry
-	g.changes.Lock()
-	defer g.changes.Unlock()
+	leave, err := g.change(r.Context())
+	if err != nil {
+		return err
+	}
+	defer leave()
 	u, err := r.userToChange()
 	if err != nil {
 		return err

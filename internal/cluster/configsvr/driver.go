@@ -257,6 +257,10 @@ func (d *driver) tryWrite(p step.Phase) (step.Event, error) {
 		c.after()
 	}
 	*o = next
+	if p == step.Undone {
+		d.r.why = d.state.Cause
+		close(d.r.undone)
+	}
 	return step.Event{Kind: step.Written, Told: c.told}, nil
 }
 

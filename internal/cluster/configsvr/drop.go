@@ -20,16 +20,35 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
+	again := true
+	for again && err == nil {
+		again, err = s.dropOnce(ctx, op, ns)
+	}
+	if err == nil {
+		op.Reply.String("ns", ns)
+	}
+	return err
+}
+
+// dropOnce is drop. It has to be done again where the collection is no longer tracked: then the
+// primary shard of its database knows it.
+func (s *Server) dropOnce(ctx context.Context, op *command.Op, ns string) (again bool, err error) {
 	asked, err := s.database(databaseOf(ns))
 	if err != nil {
-		return err
+		return false, err
 	}
-	alone, err := s.alone(ctx, ns)
-	if err == nil {
-		err = alone.checkUUID(op)
+	tracked, err := s.collection(ns)
+	if err != nil {
+		return false, err
+	}
+	var alone collectionDoc
+	if tracked.Namespace == "" && asked.Name != "" {
+		if alone, err = s.unsharded(ctx, asked, ns); err == nil {
+			err = alone.checkUUID(op)
+		}
 	}
 	if err != nil {
-		return err
+		return false, err
 	}
 	_, err = s.operate(ctx, plan{op: op, kind: step.KindDrop, ns: ns, claim: claim{alone: []string{ns}}, decide: func() (decision, error) {
 		db, err := s.database(databaseOf(ns))
@@ -51,6 +70,9 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 				return decision{}, err
 			}
 			b.Binary("uuid", 4, c.UUID[:]).Strings("shards", ids(all)...).String("primary", db.Primary)
+		case tracked.Namespace != "":
+			again = true
+			return decision{nothing: true}, nil
 		case !bson.Equal(bson.Document(db.Version), bson.Document(asked.Version)): // it is on another shard, or is another one
 			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the primary shard of %s has changed", db.Name)
 		case alone.UUID != bson.UUID{}:
@@ -66,10 +88,7 @@ func (s *Server) runDrop(ctx context.Context, op *command.Op) error {
 		d.writes = append(append(d.writes, samples...), s.logged("dropCollection", ns, bson.Empty))
 		return d, err
 	}})
-	if err == nil {
-		op.Reply.String("ns", ns)
-	}
-	return err
+	return again, err
 }
 
 // checkUnsharded checks the UUID of an unsharded collection against the command's.

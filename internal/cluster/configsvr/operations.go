@@ -74,7 +74,10 @@ type running struct {
 	progress progress
 	phase    atomic.Int32 // the step.Phase it is in
 	placed   bool         // it holds a place in term.places; an operation that was found does not
-	done     chan struct{}
+	// undone is closed once it is decided that it is undone, because of why.
+	undone chan struct{}
+	why    error
+	done   chan struct{}
 	// got and cause are set when done is closed.
 	got   step.Answers
 	cause error
@@ -126,11 +129,22 @@ func (s *Server) operateWith(ctx context.Context, p plan, began func(*running)) 
 	}
 	placed = false // the driver frees it
 	began(r)
-	select {
-	case <-r.done:
-		return r.got, r.cause
-	case <-ctx.Done():
-		return nil, context.Cause(ctx)
+	undone := r.undone
+	if p.kind != step.KindSettings { // who waits for it may hold up others, whom a shard that is away does not concern
+		undone = nil
+	}
+	for {
+		select {
+		case <-r.done:
+			return r.got, r.cause
+		case <-undone:
+			var end func()
+			ctx, end = context.WithTimeoutCause(ctx, claimWait, r.why)
+			defer end()
+			undone = nil
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
 	}
 }
 
@@ -173,7 +187,7 @@ func (s *Server) begin(ctx context.Context, t *term, p plan, me int64) (*running
 
 // start starts the driver of an operation.
 func (s *Server) start(t *term, o *step.Operation, placed bool) *running {
-	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), hurry: make(chan struct{}, 1), done: make(chan struct{}), progress: progress{began: time.Now()}}
+	r := &running{op: *o, placed: placed, cancel: make(chan error, 1), hurry: make(chan struct{}, 1), undone: make(chan struct{}), done: make(chan struct{}), progress: progress{began: time.Now()}}
 	t.mu.Lock()
 	t.running[o.Number] = r
 	t.mu.Unlock()
