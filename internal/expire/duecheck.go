@@ -3,6 +3,7 @@ package expire
 import (
 	"context"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/catalog"
@@ -23,14 +24,34 @@ const (
 // a pass, and leaves to the pass what was written with an instant already in the past.
 // It returns how long to wait before the next due check.
 func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (time.Duration, error) {
-	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 || len(rules) == 0 {
-		return dueCheckInterval, nil
+	work, wait, err := m.findDue(ctx, rules)
+	for err == nil && len(work) > 0 && time.Now().Before(until) {
+		work, err = m.round(ctx, work, m.visitDue)
+	}
+	return wait, err
+}
+
+// checkBetween is a due check in a pass, between its visits of the rules in work, which may be
+// long: it visits the others once.
+func (m *Monitor) checkBetween(ctx context.Context, rules, work []rule) (time.Duration, error) {
+	due, wait, err := m.findDue(ctx, rules)
+	due = slices.DeleteFunc(due, func(r rule) bool { return slices.Contains(work, r) })
+	if err == nil && len(due) > 0 {
+		_, err = m.round(ctx, due, m.visitDue)
+	}
+	return wait, err
+}
+
+// findDue returns the rules by which something has come due since their last complete visit, and
+// how long to wait before it is asked again. It notes for how long that has been due.
+func (m *Monitor) findDue(ctx context.Context, rules []rule) (work []rule, wait time.Duration, err error) {
+	if !m.params.Enabled.Load() || m.o.Dispatcher.Gate.Locks() > 0 {
+		return nil, dueCheckInterval, nil
 	}
 	begun := time.Now()
-	var work []rule
 	for _, r := range rules {
 		if err := m.raiseWatermark(ctx, r); err != nil {
-			return dueCheckInterval, err
+			return nil, dueCheckInterval, err
 		}
 		if m.o.Dispatcher.TakesWrites() != nil {
 			continue // but documents are hidden here, too
@@ -40,20 +61,13 @@ func (m *Monitor) checkDue(ctx context.Context, rules []rule, until time.Time) (
 		}
 		due, err := m.hasDue(ctx, r)
 		if err != nil {
-			return dueCheckInterval, err
+			return nil, dueCheckInterval, err
 		}
 		if due {
 			work = append(work, r)
 		}
 	}
-	wait := max(dueCheckInterval, dueCheckShare*time.Since(begun))
-	for len(work) > 0 && time.Now().Before(until) {
-		var err error
-		if work, err = m.round(ctx, work, m.visitDue); err != nil {
-			return wait, err
-		}
-	}
-	return wait, nil
+	return work, max(dueCheckInterval, dueCheckShare*time.Since(begun)), nil
 }
 
 // raiseWatermark raises the expiry watermark of a collection that hides expired

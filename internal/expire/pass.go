@@ -39,18 +39,25 @@ func (m *Monitor) pass(ctx context.Context) error {
 func (m *Monitor) RemoveDue(ctx context.Context) error { return m.pass(ctx) }
 
 // subPass visits every rule once, and those that hit a limit again and again
-// until ttlMonitorSubPassTargetSecs have passed. It returns whether a rule
-// still has work.
+// until ttlMonitorSubPassTargetSecs have passed, with due checks of the others in between. It
+// returns whether a rule still has work.
 func (m *Monitor) subPass(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
 	work := m.rules()
 	all := work
+	checked, wait := begun, dueCheckInterval
 	for len(work) > 0 {
 		if work, err = m.round(ctx, work, m.visit); err != nil {
 			return false, err
 		}
 		if time.Since(begun) >= time.Duration(m.params.SubPassSecs.Load())*time.Second {
 			break
+		}
+		if len(work) > 0 && time.Since(checked) >= wait {
+			if wait, err = m.checkBetween(ctx, all, work); err != nil {
+				return false, err
+			}
+			checked = time.Now()
 		}
 	}
 	m.Stats.SubPasses.Add(1)
