@@ -25,8 +25,8 @@ const (
 	// stateSpacing is how far apart states are taken while reads at earlier times come; those
 	// between are made from the one before and the log.
 	stateSpacing = 5 * time.Millisecond
-	// maxLaidBytes bounds the entries of the log that make a state of an earlier one, and
-	// maxKeptLaid what all states that were made so hold in memory.
+	// maxLaidBytes bounds the entries of the log that make a state of an earlier one, and what
+	// they come to, and maxKeptLaid what all states that were made so hold in memory.
 	maxLaidBytes = 32 << 20
 	maxKeptLaid  = 128 << 20
 	// expectFor is how long states are taken, one every expectEvery, after somebody has said
@@ -258,6 +258,9 @@ func (k *KeptStates) layUpTo(laid *storage.LaidState, s *keptState, t Timestamp)
 		}
 		if ok, err := k.layEntry(laid, &en, at); err != nil || !ok {
 			return false, err
+		}
+		if laid.Size() > maxLaidBytes { // an entry may be the last one of a chain
+			return false, nil
 		}
 	}
 	return true, it.Err()
@@ -697,7 +700,7 @@ func (k *KeptStates) layEntries(of *StateAt, laid *storage.LaidState, indexes []
 		if err := errors.Join(err, closer.Close()); err != nil {
 			return err
 		}
-		if !ok {
+		if !ok || laid.Size() > maxLaidBytes {
 			return of.unavailable()
 		}
 	}

@@ -35,7 +35,7 @@ func (p *process) told(lower, upper []byte) (all []string) {
 }
 
 // at is what a walk stands on.
-func at(t *testing.T, it *storage.Iter) string {
+func at(t testing.TB, it *storage.Iter) string {
 	v, err := it.Value()
 	if err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func (writes) Close() error { return nil }
 
 // machines are processes in this one, with a network in memory.
 type machines struct {
-	t  *testing.T
+	t  testing.TB
 	mu sync.Mutex
 	l  map[string]*bufconn.Listener
 
@@ -124,10 +124,10 @@ func (m *machine) stop() *storage.MemFS {
 	return disk
 }
 
-func (m *machine) t() *testing.T { return m.ms.t }
+func (m *machine) t() testing.TB { return m.ms.t }
 
 // until waits for something to become true.
-func until(t *testing.T, what string, f func() bool) {
+func until(t testing.TB, what string, f func() bool) {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); !f(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
@@ -136,7 +136,7 @@ func until(t *testing.T, what string, f func() bool) {
 	}
 }
 
-func primaryOf(t *testing.T, all ...*machine) (p *machine) {
+func primaryOf(t testing.TB, all ...*machine) (p *machine) {
 	t.Helper()
 	until(t, "a primary", func() bool {
 		for _, m := range all {
@@ -197,7 +197,7 @@ func join(t *testing.T, p, m *machine) {
 	})
 }
 
-func newMachines(t *testing.T) *machines {
+func newMachines(t testing.TB) *machines {
 	return &machines{t: t, l: map[string]*bufconn.Listener{}}
 }
 
