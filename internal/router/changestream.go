@@ -39,6 +39,8 @@ type stream struct {
 	// running are the calls that are under way, at most one of each source, and those that
 	// tell shards of a later time.
 	running sync.WaitGroup
+	// from is the time from which on it tells of events. It may be still to come.
+	from uint64
 	// arrived has a value if a call has ended since Await looked.
 	arrived chan struct{}
 
@@ -190,9 +192,9 @@ func (r *Router) newStream(ctx context.Context, a *aggregation, arg bson.Doc, o 
 	for _, v := range stages {
 		s.open.stages = append(s.open.stages, v.Clone())
 	}
-	begin, from, err := s.position(ctx, a.op, o)
+	begin, err := s.position(ctx, a.op, o)
 	if err == nil {
-		err = s.openAll(ctx, begin, from)
+		err = s.openAll(ctx, a.op, begin)
 	}
 	if err != nil {
 		s.Close()
@@ -202,39 +204,46 @@ func (r *Router) newStream(ctx context.Context, a *aggregation, arg bson.Doc, o 
 	return s, nil
 }
 
-// position returns what tells shards where the stream begins, and the time from which on it
-// tells of events. Where the client says nothing, that is the highest clock of all.
-func (s *stream) position(ctx context.Context, op *command.Op, o *changestream.Options) (begin bson.Doc, from uint64, err error) {
+// position finds out where the stream begins, and returns what tells shards. Where the client says
+// nothing, that is behind the highest clock of all.
+func (s *stream) position(ctx context.Context, op *command.Op, o *changestream.Options) (begin bson.Doc, err error) {
 	b := new(bson.Builder)
 	t := o.Resume()
 	switch {
 	case o.HasStart:
-		s.last = markOf(max(o.StartAt, 1) - 1)
-		return b.Timestamp("startAtOperationTime", o.StartAt).Finish(), o.StartAt, nil
+		s.last, s.from = markOf(max(o.StartAt, 1)-1), o.StartAt
+		return b.Timestamp("startAtOperationTime", o.StartAt).Finish(), nil
 	case t != nil && t.Event:
 		s.behind, s.last = t, t.AppendDoc(nil)
-		s.begin = tokenKey(s.last)
-		return b.Doc("startAfter", s.last).Finish(), t.Time, nil
+		s.begin, s.from = tokenKey(s.last), t.Time
+		return b.Doc("startAfter", s.last).Finish(), nil
 	case t != nil:
-		s.last = t.AppendDoc(nil)
-		return b.Doc("startAfter", s.last).Finish(), t.Time + 1, nil
+		s.last, s.from = t.AppendDoc(nil), t.Time+1
+		return b.Doc("startAfter", s.last).Finish(), nil
 	}
 	if err := s.r.askTimes(ctx, op); err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	now := max(s.r.clock.Now(), op.ReadConcern.AfterClusterTime)
-	s.last = markOf(now)
-	return b.Doc("startAfter", s.last).Finish(), now + 1, nil
+	s.last, s.from = markOf(now), now+1
+	return b.Doc("startAfter", s.last).Finish(), nil
 }
 
 var pingCall = new(bson.Builder).Int32("ping", 1).Finish()
 
 // openAll opens the stream on config.shards and on all shards but those that were added later
-// than the stream begins: these follow when their insert is reached.
-func (s *stream) openAll(ctx context.Context, begin bson.Doc, from uint64) error {
-	config := &source{s: s, db: "config", coll: "shards", begin: new(bson.Builder).Timestamp("startAtOperationTime", from).Finish()}
-	s.sources = []*source{config}
+// than the stream begins: these follow when their insert is reached. Where the stream begins at a
+// time that is still to come, it hears of shards that are added until then, too.
+func (s *stream) openAll(ctx context.Context, op *command.Op, begin bson.Doc) error {
 	now := s.r.clock.Now()
+	if s.from > now {
+		if err := s.r.askTimes(ctx, op); err != nil {
+			return err
+		}
+		now = s.r.clock.Now()
+	}
+	config := &source{s: s, db: "config", coll: "shards", begin: new(bson.Builder).Timestamp("startAtOperationTime", min(s.from, now)).Finish()}
+	s.sources = []*source{config}
 	for {
 		reply, err := config.call(ctx, now)
 		if err != nil {
@@ -243,7 +252,7 @@ func (s *stream) openAll(ctx context.Context, begin bson.Doc, from uint64) error
 		if err := config.take(reply); err != nil {
 			return err
 		}
-		if timeOf(config.token) >= now || from > now {
+		if timeOf(config.token) >= now {
 			break
 		}
 	}
@@ -602,6 +611,9 @@ func (s *stream) topologyLocked(d bson.Doc, at uint64) {
 	i := slices.IndexFunc(s.sources, func(src *source) bool { return src.shard == name })
 	switch {
 	case added && i < 0:
+		if at+1 < s.from {
+			at = s.from - 1
+		}
 		mark := markOf(at)
 		promise, _ := promised(mark)
 		src := &source{s: s, shard: name, db: s.open.db, coll: s.open.coll, promise: promise, begin: new(bson.Builder).Doc("startAfter", mark).Finish()}

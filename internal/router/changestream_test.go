@@ -21,7 +21,7 @@ type watcher struct {
 	coll string
 	id   int64
 	have []bson.Doc
-	mark bson.Doc
+	mark bson.Doc // everything told from now on is behind it
 }
 
 // watch opens a change stream of app; options and stages are text, coll "" is the database.
@@ -41,12 +41,16 @@ func (w *watcher) take(reply bson.Doc, name string) {
 	w.t.Helper()
 	cursor := reply.Lookup("cursor").Doc()
 	w.id = cursor.Lookup("id").Int64()
-	for _, v := range cursor.Lookup(name).Doc().Slice() {
-		w.have = append(w.have, v.Doc().Clone())
-	}
 	mark := cursor.Lookup("postBatchResumeToken").Doc().Clone()
+	for _, v := range cursor.Lookup(name).Doc().Slice() {
+		d := v.Doc().Clone()
+		if at := data(d.Lookup("_id").Doc()); w.mark != nil && at <= data(w.mark) || at > data(mark) {
+			w.t.Errorf("NoEventBeforeResumeToken: between %s and %s there is %s", w.mark, mark, d)
+		}
+		w.have = append(w.have, d)
+	}
 	if w.mark != nil && data(mark) < data(w.mark) {
-		w.t.Errorf("the mark goes back from %s to %s", w.mark, mark)
+		w.t.Errorf("MonotonicHighWatermark: the mark goes back from %s to %s", w.mark, mark)
 	}
 	w.mark = mark
 }

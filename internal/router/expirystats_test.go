@@ -101,3 +101,64 @@ func TestExpiryOfCluster(t *testing.T) {
 		t.Errorf("%d were removed", removed)
 	}
 }
+
+// TestExpiryOfShardedSeries: what $expiryStats says of a time series that lies on several shards
+// is the sum of what each says, in measurements and in buckets: what is due, what will be, and what
+// was removed.
+func TestExpiryOfShardedSeries(t *testing.T) {
+	c := newCluster(t, 2)
+	for shard := range c.shards {
+		c.on(shard, "admin", `{setParameter: 1, ttlMonitorSleepSecs: 1}`)
+	}
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {sensor: "hashed"}, `+series+`}`)
+	c.do("app", `{collMod: "c", expireAfterSeconds: 36000, storageEngine: {mayfly: {expiry: {paused: true}}}}`)
+	c.readings("c", 0, 400) // of 2023
+	now := time.Now().UnixMilli()
+	var docs []string
+	for n := range 40 { // due in ten hours
+		docs = append(docs, fmt.Sprintf(`{_id: %d, at: {"$date": {"$numberLong": "%d"}}, sensor: {n: %d}}`, 1000+n, now, n%20))
+	}
+	c.do("app", `{insert: "c", documents: [`+strings.Join(docs, ", ")+`]}`)
+	numbers := func(d bson.Doc, name string) string {
+		v := d.Lookup(name).Doc()
+		return fmt.Sprintf("%d in %d", bson.ClampToInt64(v.Lookup("documents")), bson.ClampToInt64(v.Lookup("buckets")))
+	}
+	d := c.expiryOf()
+	sums := func(d bson.Doc, name string) string {
+		var documents, buckets int64
+		for _, v := range d.Lookup("shards").Doc().All() {
+			of := v.Doc().Lookup(name).Doc()
+			documents, buckets = documents+bson.ClampToInt64(of.Lookup("documents")), buckets+bson.ClampToInt64(of.Lookup("buckets"))
+		}
+		return fmt.Sprintf("%d in %d", documents, buckets)
+	}
+	if got := numbers(d, "dueNow"); !strings.HasPrefix(got, "400 in ") || got != sums(d, "dueNow") {
+		t.Errorf("due: %s, on shards %s: %s", got, sums(d, "dueNow"), d)
+	}
+	later := int64(0)
+	for v := range d.Lookup("histogram").Doc().Lookup("hours").Doc().Values() {
+		later += bson.ClampToInt64(v.Doc().Lookup("documents"))
+	}
+	if later != 40 {
+		t.Errorf("%d measurements will be due: %s", later, d)
+	}
+	if d.Lookup("shards").Doc().Len() != 2 {
+		t.Fatalf("by shards: %s", d)
+	}
+	c.do("app", `{collMod: "c", storageEngine: {mayfly: {expiry: {paused: false}}}}`)
+	for deadline := time.Now().Add(time.Minute); numbers(c.expiryOf(), "dueNow") != "0 in 0"; time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("they stay: %s", c.expiryOf())
+		}
+	}
+	d = c.expiryOf()
+	if got := numbers(d, "removed"); got != "400 in 20" || got != sums(d, "removed") || c.count("c", `{}`) != 40 {
+		t.Errorf("removed: %s, %d measurements are left: %s", got, c.count("c", `{}`), d)
+	}
+	for name, v := range d.Lookup("shards").Doc().All() {
+		if n := bson.ClampToInt64(v.Doc().Lookup("removed").Doc().Lookup("documents")); n == 0 || n == 400 {
+			t.Errorf("%s has removed %d of 400 measurements", name, n)
+		}
+	}
+}

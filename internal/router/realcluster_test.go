@@ -38,21 +38,26 @@ func newCluster(t *testing.T, shards int, args ...string) *realCluster {
 	c.address = servertest.StartRouter(t, append([]string{"--configdb", "cfg/" + c.config}, args...)...).Address
 	c.router = c.connect(c.address)
 	for i := range shards {
-		name := fmt.Sprintf("s%d", i)
-		address := c.startSet(name, append([]string{"--shardsvr"}, args...)...)
-		c.shards[name] = c.connect(address)
-		for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until there are primaries
-			_, err := c.try("admin", fmt.Sprintf(`{addShard: "%s/%s", name: %q}`, name, address, name))
-			if err == nil {
-				break
-			}
-			if time.Now().After(deadline) {
-				t.Fatal(err)
-			}
-		}
+		c.addShard(fmt.Sprintf("s%d", i), args...)
 	}
 	c.do("admin", `{balancerStop: 1}`)
 	return c
+}
+
+// addShard starts another shard, and adds it.
+func (c *realCluster) addShard(name string, args ...string) {
+	c.t.Helper()
+	address := c.startSet(name, append([]string{"--shardsvr"}, args...)...)
+	c.shards[name] = c.connect(address)
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(20 * time.Millisecond) { // until there are primaries
+		_, err := c.try("admin", fmt.Sprintf(`{addShard: "%s/%s", name: %q}`, name, address, name))
+		if err == nil {
+			return
+		}
+		if time.Now().After(deadline) {
+			c.t.Fatal(err)
+		}
+	}
 }
 
 // startSet starts a set of one member, and returns its address.

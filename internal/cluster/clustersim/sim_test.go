@@ -404,7 +404,8 @@ func (w *world) judge() {
 	}
 }
 
-// judgePlaces holds that each document is shown by one shard, and by the router once.
+// judgePlaces holds that each document is shown by one shard, and by the router once: invariants
+// ShardOwnershipConsistent and UniqueKeysReturned of the public specification MoveRange.
 func (w *world) judgePlaces(a *agent) {
 	for _, name := range collections {
 		shown := map[string]string{}
@@ -412,12 +413,20 @@ func (w *world) judgePlaces(a *agent) {
 			for _, d := range first(a.must(s, "app", fmt.Sprintf(`{find: %q, batchSize: 10000}`, name))) {
 				id := d.Lookup("_id").String()
 				if o := shown[id]; o != "" {
-					w.fail("%s %s is shown by %s and %s", name, id, o, s)
+					w.fail("ShardOwnershipConsistent: %s %s is shown by %s and %s", name, id, o, s)
 				}
 				shown[id] = s
 			}
 		}
 		through := first(a.must("r1", "app", fmt.Sprintf(`{find: %q, batchSize: 10000}`, name)))
+		returned := map[string]bool{}
+		for _, d := range through {
+			id := d.Lookup("_id").String()
+			if returned[id] {
+				w.fail("UniqueKeysReturned: %s %s comes twice", name, id)
+			}
+			returned[id] = true
+		}
 		if len(through) != len(shown) {
 			w.fail("%s has %d documents through a router, and %d on shards: %v", name, len(through), len(shown), shown)
 		}

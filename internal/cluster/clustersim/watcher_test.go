@@ -54,13 +54,27 @@ func (x *watcher) step() {
 	}
 }
 
-// take notes the events of a batch.
+// place is what orders a token.
+func place(token bson.Doc) string {
+	if v := token.Lookup("_data"); v.Type == bson.TypeString {
+		return v.Str()
+	}
+	return ""
+}
+
+// take notes the events of a batch. No event is at or before the token behind which the stream was
+// opened, or which it has told since, and no token is before such a one: invariants
+// NoEventBeforeResumeToken and MonotonicHighWatermark of the public specification
+// ChangeStreamTopologyChange.
 func (x *watcher) take(reply bson.Doc, name string) {
 	cursor := reply.Lookup("cursor").Doc()
 	x.cursor = bson.ClampToInt64(cursor.Lookup("id"))
 	for v := range cursor.Lookup(name).Doc().Values() {
 		e := v.Doc()
 		x.events++
+		if now := place(e.Lookup("_id").Doc()); now <= place(x.token) {
+			x.wrong = "NoEventBeforeResumeToken: behind " + place(x.token) + " " + e.String()
+		}
 		x.token = e.Lookup("_id").Doc().Clone()
 		key := e.Lookup("documentKey")
 		if key.Type != bson.TypeDocument {
@@ -80,6 +94,9 @@ func (x *watcher) take(reply bson.Doc, name string) {
 		}
 	}
 	if t := cursor.Lookup("postBatchResumeToken"); t.Type == bson.TypeDocument {
+		if now := place(t.Doc()); now < place(x.token) {
+			x.wrong = "MonotonicHighWatermark: " + now + " behind " + place(x.token)
+		}
 		x.token = t.Doc().Clone()
 	}
 }
