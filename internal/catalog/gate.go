@@ -2,6 +2,7 @@ package catalog
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"math"
 	"sync"
 	"sync/atomic"
@@ -65,6 +66,9 @@ func (g *gate) RLock(ctx context.Context) error {
 	g.waiting++
 	opened := g.opened
 	g.mu.Unlock()
+	w := waits.Of(ctx)
+	w.Begin(waits.Lock)
+	defer w.End(waits.Lock)
 	select {
 	case <-opened:
 		return nil
@@ -101,6 +105,9 @@ func (g *gate) LockWithin(ctx context.Context) error {
 	if err := g.takeWriter(ctx); err != nil {
 		return err
 	}
+	w := waits.Of(ctx)
+	w.Begin(waits.Lock)
+	defer w.End(waits.Lock)
 	for {
 		g.mu.Lock()
 		if g.inside.Add(-gateClosed) == -gateClosed {

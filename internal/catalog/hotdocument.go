@@ -3,6 +3,7 @@ package catalog
 import (
 	"context"
 	"errors"
+	"github.com/mayflydb/mayfly/internal/waits"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/pending"
@@ -91,7 +92,11 @@ func (u *Unit) overtaken(c *Collection, identity []byte) error {
 func (c *Catalog) applied(ctx context.Context, key []byte) error {
 	for w := c.pending.Newest(key); w != nil; w = c.pending.Newest(key) {
 		c.pending.Waited()
-		if err := w.Wait(ctx); err != nil && !errors.Is(err, pending.ErrRefused) {
+		of := waits.Of(ctx)
+		of.Begin(waits.Conflict)
+		err := w.Wait(ctx)
+		of.End(waits.Conflict)
+		if err != nil && !errors.Is(err, pending.ErrRefused) {
 			return err
 		}
 	}

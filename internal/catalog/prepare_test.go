@@ -118,7 +118,7 @@ func documents(t *testing.T, c *Catalog, coll *Collection) string {
 }
 
 // waits tries writes that must wait for a prepared transaction, and others that must not.
-func waits(t *testing.T, c *Catalog, coll *Collection) {
+func isWaiting(t *testing.T, c *Catalog, coll *Collection) {
 	t.Helper()
 	errWaited := errors.New("waited")
 	for _, w := range []struct {
@@ -194,7 +194,7 @@ func TestPrepared(t *testing.T) {
 				if all := c.Undecided(); len(all) != 1 || all[0].Txn != 1 || all[0].Coordinator != "s0" {
 					t.Errorf("%v", all)
 				}
-				waits(t, c, coll)
+				isWaiting(t, c, coll)
 				other := new(Newest)
 				if got := executedForOther(t, c, other); !strings.HasPrefix(got, "false") {
 					t.Errorf("before the decision, the other session has %s", got)

@@ -3,6 +3,7 @@ package command
 import (
 	"context"
 	"errors"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -32,7 +33,9 @@ func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 		ctx, stop = context.WithTimeoutCause(ctx, time.Duration(wc.WTimeout)*time.Millisecond, errWriteTimeout)
 		defer stop()
 	}
+	op.waits().Begin(waits.Majority)
 	err := d.Member.WaitConcern(ctx, at, repl.Concern{N: wc.W, Mode: wc.modeName(), Tags: wc.Tags})
+	op.waits().End(waits.Majority)
 	if err == nil {
 		return
 	}

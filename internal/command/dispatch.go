@@ -238,7 +238,8 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 // begin makes op visible to currentOp and killOp and sets its time limit.
 func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
 	op.ID = d.Clients.nextOpID()
-	ctx, cancel := context.WithCancelCause(parent)
+	op.waiting.Context = parent
+	ctx, cancel := context.WithCancelCause(&op.waiting)
 	op.active.cancel = cancel
 	if ms := d.timeLimit(op); ms > 0 {
 		op.Deadline = op.Start.Add(time.Duration(ms) * time.Millisecond)

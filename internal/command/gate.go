@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
@@ -45,11 +46,21 @@ func (g *Gate) enter(ctx context.Context, within bool) (Pass, error) {
 		}
 		opened := g.opened
 		g.mu.Unlock()
-		select {
-		case <-opened:
-		case <-ctx.Done():
-			return Pass{}, context.Cause(ctx)
+		if err := awaitOpened(ctx, opened); err != nil {
+			return Pass{}, err
 		}
+	}
+}
+
+func awaitOpened(ctx context.Context, opened <-chan struct{}) error {
+	w := waits.Of(ctx)
+	w.Begin(waits.Lock)
+	defer w.End(waits.Lock)
+	select {
+	case <-opened:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 
@@ -76,6 +87,9 @@ func (g *Gate) awaitLocked(ctx context.Context) error {
 	emptied := g.emptied
 	g.mu.Unlock()
 	defer g.mu.Lock()
+	w := waits.Of(ctx)
+	w.Begin(waits.Lock)
+	defer w.End(waits.Lock)
 	select {
 	case <-emptied:
 		return nil

@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"sync/atomic"
 	"time"
 
@@ -92,7 +93,9 @@ type Op struct {
 	// OperationTime is the highest that shards have answered a router's operation.
 	OperationTime client.Clock
 
-	intent      Intent // nil for a command
+	waiting     waits.Context // of its handler
+	seen        waits.Totals  // what it had waited at the end of the statement before
+	intent      Intent        // nil for a command
 	active      activity
 	injected    *failure        // by the fail point
 	opTime      repl.OpTime     // of its last write in a set
@@ -100,6 +103,9 @@ type Op struct {
 	unmet       *mongoerr.Error // why the write concern was not met
 	answer      *reply          // the owner of Reply's builder; nil if the Op has none of its own
 }
+
+// waits are what op waits for.
+func (op *Op) waits() *waits.Waits { return &op.waiting.Waits }
 
 // Ending tells work without a context whether its operation should end. The zero Ending
 // never does.

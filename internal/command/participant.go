@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -28,6 +29,8 @@ func (d *Dispatcher) takeTurn(ctx context.Context, op *Op) error {
 	se := op.Session
 	op.SetWaitingForLock(true)
 	defer op.SetWaitingForLock(false)
+	op.waits().Begin(waits.Lock)
+	defer op.waits().End(waits.Lock)
 	for {
 		if err := se.take(ctx); err != nil {
 			return err

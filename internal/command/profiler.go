@@ -2,6 +2,7 @@ package command
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -83,6 +84,7 @@ func (p *Profiler) SetSettings(db string, s ProfileSettings) {
 // noted has what note needs in addition to the Op.
 type noted struct {
 	took  time.Duration
+	waits waits.Totals
 	reply int
 	err   error
 }
@@ -100,11 +102,12 @@ func (p *Profiler) concerned(db string, took time.Duration) bool {
 	return took.Milliseconds() >= p.SlowMillis() || s.Level > 0 || s.Filter != nil
 }
 
-// judge decides whether the operation is logged as slow, and whether it is profiled.
+// judge decides whether an operation, which may have to be, is logged as slow, and whether it is
+// profiled.
 func (p *Profiler) judge(op *Op, n noted) verdict {
 	s := p.Settings(op.DB)
 	slow := n.took.Milliseconds() >= p.SlowMillis()
-	if !p.concerned(op.DB, n.took) || op.Command.Flags&Quiet != 0 && s.Level < 2 {
+	if op.Command.Flags&Quiet != 0 && s.Level < 2 {
 		return verdict{}
 	}
 	v := verdict{log: slow && p.sampled(), profile: s.Level == 2}
@@ -120,6 +123,12 @@ func (p *Profiler) judge(op *Op, n noted) verdict {
 
 // note logs the operation if it was slow, and profiles it by the settings of its database.
 func (d *Dispatcher) note(ctx context.Context, op *Op, n noted) {
+	if !d.Profiler.concerned(op.DB, n.took) {
+		return
+	}
+	if op.statement == nil {
+		n.waits = op.waits().Totals()
+	}
 	v := d.Profiler.judge(op, n)
 	if v.log {
 		d.logSlow(ctx, op, n)
@@ -186,8 +195,9 @@ func (op *Op) profileEntry(n noted) bson.Doc {
 		e := mongoerr.From(n.err)
 		b.Double("ok", 0).String("errMsg", e.Message).String("errName", e.Code.String()).Int32("errCode", int32(e.Code))
 	}
-	b.Int("responseLength", int64(n.reply)).String("protocol", op.Client.protocol()).Int64("cpuNanos", 0).
-		Int("millis", n.took.Milliseconds())
+	b.Int("responseLength", int64(n.reply)).String("protocol", op.Client.protocol()).Int64("cpuNanos", 0)
+	n.appendWaits(b)
+	b.Int("workingMillis", n.working()).Int("millis", n.took.Milliseconds())
 	if plan := op.PlanSummary(); plan != "" {
 		b.String("planSummary", plan)
 	}
@@ -246,12 +256,34 @@ func (op *Op) appendCounters(b *bson.Builder) {
 	}
 }
 
+// appendWaits writes what the operation has waited for: by mongod's names what that has, and
+// waits, in microseconds, by ours.
+func (n *noted) appendWaits(b *bson.Builder) {
+	if d := n.waits.Of(waits.Shards); d > 0 {
+		b.Int("remoteOpWaitMillis", d.Milliseconds())
+	}
+	if d := n.waits.Of(waits.Majority); d > 0 {
+		b.Int("waitForWriteConcernDurationMillis", d.Milliseconds())
+	}
+	if n.waits.All == 0 {
+		return
+	}
+	b.OpenDoc("waits")
+	for k, d := range n.waits.Each {
+		b.Int(k.String(), d.Microseconds())
+	}
+	b.Close()
+}
+
+// working is how long the operation did not wait, in milliseconds.
+func (n *noted) working() int64 { return max(0, n.took-n.waits.All).Milliseconds() }
+
 // logSlow writes the line "Slow query".
 func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	s := &op.Stats
 	attrs := []slog.Attr{
 		slog.String("c", "COMMAND"), slog.Int("id", logSlowQuery), slog.String("type", op.Kind().String()),
-		slog.String("ns", op.NS), slog.Any("command", op.loggedCommand()),
+		slog.Bool("isFromUserConnection", !op.Client.Internal), slog.String("ns", op.NS), slog.Any("command", op.loggedCommand()),
 	}
 	if app := op.Client.AppName(); app != "" {
 		attrs = append(attrs, slog.String("appName", app))
@@ -259,13 +291,18 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 	if plan := op.PlanSummary(); plan != "" {
 		attrs = append(attrs, slog.String("planSummary", d.loggedPlan(plan)))
 	}
-	var b bson.Builder
-	op.appendCounters(&b)
-	for name, v := range b.Finish().All() {
-		attrs = append(attrs, slog.Any(name, v))
-	}
+	attrs = appendAttrs(attrs, op.appendCounters)
 	if s.IsQuery {
 		attrs = append(attrs, slog.Int64("nreturned", s.NReturned))
+	}
+	if s.QueryHash != "" {
+		attrs = append(attrs, slog.String("planCacheShapeHash", s.QueryHash), slog.String("queryHash", s.QueryHash))
+	}
+	if s.PlanCacheKey != "" {
+		attrs = append(attrs, slog.String("planCacheKey", s.PlanCacheKey))
+	}
+	if op.PlanSummary() != "" {
+		attrs = append(attrs, slog.String("queryFramework", "classic"))
 	}
 	if n.err != nil {
 		e := mongoerr.From(n.err)
@@ -273,9 +310,20 @@ func (d *Dispatcher) logSlow(ctx context.Context, op *Op, n noted) {
 			slog.String("errName", e.Code.String()), slog.Int("errCode", int(e.Code)))
 	}
 	attrs = append(attrs, slog.Int64("numYields", op.active.yields.Load()), slog.Int("reslen", n.reply),
-		slog.String("remote", op.Client.Remote), slog.String("protocol", op.Client.protocol()),
-		slog.Int64("durationMillis", n.took.Milliseconds()))
+		slog.String("remote", op.Client.Remote), slog.String("protocol", op.Client.protocol()))
+	attrs = appendAttrs(attrs, n.appendWaits)
+	attrs = append(attrs, slog.Int64("workingMillis", n.working()), slog.Int64("durationMillis", n.took.Milliseconds()))
 	d.Log.LogAttrs(ctx, slog.LevelInfo, "Slow query", attrs...)
+}
+
+// appendAttrs appends the fields that a function writes.
+func appendAttrs(attrs []slog.Attr, fill func(*bson.Builder)) []slog.Attr {
+	var b bson.Builder
+	fill(&b)
+	for name, v := range b.Finish().All() {
+		attrs = append(attrs, slog.Any(name, v))
+	}
+	return attrs
 }
 
 // Statement is one of several statements of a command, an element of updates or
@@ -294,6 +342,9 @@ type Statement struct {
 func (op *Op) NoteStatement(ctx context.Context, kind OpKind, start time.Time, err error, show func(s *Statement)) {
 	op.statements = true
 	d, took := op.Dispatcher, time.Since(start)
+	all := op.waits().Totals()
+	waited := all.Since(&op.seen)
+	op.seen = all
 	if !d.Profiler.concerned(op.DB, took) {
 		return
 	}
@@ -309,5 +360,5 @@ func (op *Op) NoteStatement(ctx context.Context, kind OpKind, start time.Time, e
 	if s.PlanSummary != "" {
 		one.SetPlanSummary(s.PlanSummary)
 	}
-	d.note(ctx, one, noted{took: took, err: err})
+	d.note(ctx, one, noted{took: took, waits: waited, err: err})
 }

@@ -2,6 +2,7 @@ package memory
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 	"time"
 
@@ -183,6 +184,9 @@ func (p *pool) await(ctx context.Context, n int64, fits func() bool) error {
 	}
 	p.now.Waits++
 	p.now.Waiting++
+	w := waits.Of(ctx)
+	w.Begin(waits.Memory)
+	defer w.End(waits.Memory)
 	defer func() { p.now.Waiting-- }()
 	over := time.NewTimer(maxWait)
 	defer over.Stop()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"log/slog"
 	"net"
 	"sync"
@@ -213,6 +214,9 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		return ErrNotPrimary
 	}
 	room := e.AppendEncoded(make([]byte, entryHead, entryHead+e.EncodedSize()))
+	w := waits.Of(ctx)
+	w.Begin(waits.Majority)
+	defer w.End(waits.Majority)
 	if len(room) > m.chains.from {
 		at, err := m.commitChain(e, room[entryHead:])
 		if err == nil {

@@ -3,6 +3,7 @@ package router
 import (
 	"bytes"
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"slices"
 	"sync"
 
@@ -74,6 +75,9 @@ func (r *Router) ask(ctx context.Context, op *command.Op, q question) (client.An
 		q.body = withField(q.body, "localNow", bson.Date(op.Start.UnixMilli()))
 	}
 	q.body = r.judged(op, q.body)
+	w := waits.Of(ctx)
+	w.Begin(waits.Shards)
+	defer w.End(waits.Shards)
 	tx := q.within
 	if tx == nil && !q.outside {
 		tx = r.transactions.of(op)

@@ -3,6 +3,7 @@ package storage
 import (
 	"context"
 	"errors"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -181,6 +182,9 @@ func (j *journal) wait(ctx context.Context) error {
 	}
 	r := j.round
 	j.mu.Unlock()
+	w := waits.Of(ctx)
+	w.Begin(waits.Disk)
+	defer w.End(waits.Disk)
 	j.waited.Add(1)
 	if ctx.Done() == nil && j.syncing.TryLock() {
 		// Nobody syncs, and the caller has no need to leave early: it syncs itself, which

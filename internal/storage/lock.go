@@ -2,6 +2,7 @@ package storage
 
 import (
 	"context"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
@@ -125,6 +126,9 @@ func (t *lockTable) wait(ctx context.Context, u *Unit, id lockID) error {
 	}
 	h.last = w
 	s.mu.Unlock()
+	of := waits.Of(ctx)
+	of.Begin(waits.Conflict)
+	defer of.End(waits.Conflict)
 	select {
 	case <-w.granted:
 		return nil
