@@ -216,19 +216,24 @@ func (o *backupOptions) list(ctx context.Context) error {
 	}
 	all, err := r.Backups(ctx)
 	for _, m := range all {
-		of := "standalone " + m.Of()
-		switch {
-		case m.Cluster != "":
-			of = "cluster " + m.Cluster
-			for _, p := range m.Parts {
-				of += " " + p.Shard
-			}
-		case m.Set != "":
-			of = "set " + m.Set + " " + m.SetID
-		}
-		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, of, m.Count())
+		fmt.Printf("%s  %s  %s  %s  %d files\n", m.Name(), m.Time.Said(), m.Server, backupOf(m), m.Count())
 	}
 	return err
+}
+
+// backupOf names the server, set or cluster of a backup.
+func backupOf(m *backup.Manifest) string {
+	switch {
+	case m.Cluster != "":
+		of := "cluster " + m.Cluster
+		for _, p := range m.Parts {
+			of += " " + p.Shard
+		}
+		return of
+	case m.Set != "":
+		return "set " + m.Set + " " + m.SetID
+	}
+	return "standalone " + m.Of()
 }
 
 func (o *backupOptions) prune(ctx context.Context) error {

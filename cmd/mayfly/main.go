@@ -35,6 +35,7 @@ var subcommands = []subcommand{
 	{"restore", "make a data directory of a backup, as it was at any time", restore},
 	{"repair", "recover what can be read of a data directory into a new one", repair},
 	{"rotatekey", "give an encrypted data directory another master key", rotateKey},
+	{"doctor", "say what is wrong with a server, set or cluster, and what to do", examine},
 	{"run", "run one command on a server, for health checks and scripts", runCommand},
 	{"demo", "run a server, a replica set or a cluster with sample data that expires", demo},
 	{"version", "print the version", version},

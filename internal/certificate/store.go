@@ -28,6 +28,14 @@ type loaded struct {
 	membership []string
 	subject    string
 	ends       time.Time // of the certificate for clients
+	all        []Lifetime
+}
+
+// Lifetime is until when a certificate is good.
+type Lifetime struct {
+	// Use is what it is for, Subject its holder.
+	Use, Subject string
+	Ends         time.Time
 }
 
 // Open reads the files. It returns nil where TLS is disabled. Errors: config.Errors.
@@ -73,6 +81,10 @@ func (s *Store) load() (*loaded, error) {
 		}
 	}
 	l.membership = membership(l.outgoing.Leaf)
+	l.last("the certificate for clients", own.Leaf)
+	if s.o.ClusterFile != "" {
+		l.last("the certificate for other servers", l.outgoing.Leaf)
+	}
 	incoming, authorities, err := readAuthorities(s.o.CAFile)
 	if err != nil {
 		return nil, failed("net.tls.CAFile", err)
@@ -85,6 +97,9 @@ func (s *Store) load() (*loaded, error) {
 		}
 		authorities = append(authorities, more...)
 	}
+	for _, a := range authorities {
+		l.last("the certificate of an authority", a)
+	}
 	if s.o.CRLFile != "" {
 		if l.revoked, err = readRevoked(s.o.CRLFile, authorities); err != nil {
 			return nil, failed("net.tls.CRLFile", err)
@@ -95,6 +110,15 @@ func (s *Store) load() (*loaded, error) {
 	l.optional = l.server.Clone()
 	l.optional.ClientAuth = tls.VerifyClientCertIfGiven
 	return l, nil
+}
+
+// last notes until when a certificate is good.
+func (l *loaded) last(use string, c *x509.Certificate) {
+	subject, err := Subject(c)
+	if err != nil {
+		subject = c.Subject.String()
+	}
+	l.all = append(l.all, Lifetime{use, subject, c.NotAfter})
 }
 
 // asks is what is asked of clients.
@@ -222,6 +246,14 @@ func (s *Store) CheckMember(c tls.ConnectionState) error {
 func (s *Store) Certificate() (subject string, ends time.Time) {
 	l := s.now.Load()
 	return l.subject, l.ends
+}
+
+// Lifetimes are those of all certificates in use; none for a nil Store.
+func (s *Store) Lifetimes() []Lifetime {
+	if s == nil {
+		return nil
+	}
+	return s.now.Load().all
 }
 
 // CheckMembership returns an error where members are to be known by their certificates and this

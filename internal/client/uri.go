@@ -120,6 +120,13 @@ func (u *URI) Of(set SetString, read Mode) *URI {
 	return &other
 }
 
+// At returns the connection string for one server, whatever it is, with the same options.
+func (u *URI) At(host string) *URI {
+	other := *u
+	other.Hosts, other.Set, other.Direct = []string{host}, "", true
+	return &other
+}
+
 // Connect connects to a member of the set that the read preference allows, or to the server
 // that is no member. Errors: those of the last server that was tried.
 func (u *URI) Connect(ctx context.Context) (*Conn, string, error) {

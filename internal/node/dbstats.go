@@ -84,7 +84,7 @@ func (n *Node) runDBStats(ctx context.Context, op *command.Op) error {
 	if objects > 0 {
 		average = data / float64(objects)
 	}
-	used, total := diskSpace(n.Process.DBPath)
+	used, _, total := DiskSpace(n.Process.DBPath)
 	f := float64(scale)
 	b := op.Reply
 	b.String("db", op.DB).Int64("collections", collections).Int64("views", views).Int64("objects", objects).

@@ -126,6 +126,7 @@ func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
 func (s *Server) newRegistry() *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(s.connectionMetrics()...)
+	r.MustRegister(s.newCertificateMetrics())
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "invariants_broken_total", Help: "Assertions found broken."},
 			func() float64 { return float64(invariant.Broken()) }))

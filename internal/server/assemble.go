@@ -78,7 +78,8 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
 	d.Status.Metric("relayout", func(b *bson.Builder) { b.Fields(ttl.Relayouts()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
-	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member) })
+	trend := &diskTrend{server: s, data: data, ttl: ttl}
+	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, data.member, trend) })
 	if o := s.Options.Security; o.Encryption {
 		d.Status.Document("encryptionAtRest", func(b *bson.Builder) {
 			b.Bool("encryptionEnabled", true).String("encryptionCipherMode", o.EncryptionCipher).String("encryptionKeyId", o.MasterKey().ID())
@@ -103,7 +104,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, data.close())
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: s.appMetrics(d, data, ttl), Advance: d.Advance,
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: append(s.appMetrics(d, data, ttl), trend.metrics()), Advance: d.Advance,
 		Components: append([]Component{
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "backups", Stop: func(context.Context) error { n.EndBackups(); return nil }},
@@ -111,6 +112,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 			background("housekeeping", d.Housekeep),
 			background("follower", n.Follow),
 			background("heap", s.keepHeap),
+			background("disk trend", trend.run),
 			s.ttlComponent(data, ttl),
 		}, slices.Concat(cluster, endpoint, s.consoleComponents(d, n.CheckPassword), s.replication(data))...),
 	}, nil

@@ -55,8 +55,14 @@ func operationMemory(o *config.Options) *memory.Budget {
 	return memory.NewBudget(limit)
 }
 
-// appendStatus writes serverStatus().mayfly, for which MongoDB has no section.
-func (s *Server) appendStatus(b *bson.Builder, m *repl.Member) {
+// appendStatus writes serverStatus().mayfly, for which MongoDB has no section. m and trend are
+// nil where there are none.
+func (s *Server) appendStatus(b *bson.Builder, m *repl.Member, trend *diskTrend) {
+	b.String("version", config.Version)
+	if trend != nil {
+		trend.appendStatus(b)
+	}
+	s.appendCertificates(b)
 	if m != nil {
 		b.OpenDoc("keptStates")
 		m.KeptStates().AppendStatus(b)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"math"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -15,25 +16,16 @@ import (
 
 // appMetrics are the metrics of the components that Assemble opens.
 func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monitor) []prometheus.Collector {
-	ops := func(kind string, n func() int64) prometheus.Collector {
-		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "operations_total",
-			Help: "Operations since start, as opcounters.", ConstLabels: prometheus.Labels{"type": kind}},
-			func() float64 { return float64(n()) })
-	}
-	m := &d.Metrics
 	var set []prometheus.Collector
 	if data.member != nil {
 		set = append(set, newGauges(func() command.TransactionCounts {
 			counts := d.Transactions.Counts()
 			counts.Prepared = data.catalog.CountPrepared()
 			return counts
-		}, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.History, historyGauges...), newGauges(data.member.StreamStats, streamGauges...))
+		}, transactionGauges...), newGauges(data.catalog.Pending, pendingGauges...), newGauges(data.member.State, oplogGauges...), newGauges(data.member.State, memberGauges...), newGauges(data.member.History, historyGauges...), newGauges(data.member.StreamStats, streamGauges...))
 	}
-	return append(set, []prometheus.Collector{
-		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
-		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
+	return append(append(set, s.operationMetrics(d)...), []prometheus.Collector{
 		newGauges(s.storageMetrics(data), storageGauges...),
-		newGauges(s.memory.Stats, memoryGauges...),
 		newRuleMetrics(ttl),
 		prometheus.NewGaugeFunc(prometheus.GaugeOpts{Namespace: "mayfly", Name: "ttl_share",
 			Help: "The share of time in which removal runs; less than 1 where it gives way to clients."}, ttl.Share),
@@ -43,6 +35,21 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 			gauge[*expire.Stats]{"ttl_sub_passes_total", "Sub-passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).SubPasses.Load()) }},
 		),
 	}...)
+}
+
+// operationMetrics are those of every server, with data or a router: operations and their memory.
+func (s *Server) operationMetrics(d *command.Dispatcher) []prometheus.Collector {
+	ops := func(kind string, n func() int64) prometheus.Collector {
+		return prometheus.NewCounterFunc(prometheus.CounterOpts{Namespace: "mayfly", Name: "operations_total",
+			Help: "Operations since start, as opcounters.", ConstLabels: prometheus.Labels{"type": kind}},
+			func() float64 { return float64(n()) })
+	}
+	m := &d.Metrics
+	return []prometheus.Collector{
+		ops("insert", m.Insert.Load), ops("query", m.Query.Load), ops("update", m.Update.Load),
+		ops("delete", m.Delete.Load), ops("getmore", m.GetMore.Load), ops("command", m.Command.Load),
+		newGauges(s.memory.Stats, memoryGauges...),
+	}
 }
 
 // pendingGauges are the metrics of a replica set's member.
@@ -66,6 +73,39 @@ var oplogGauges = []gauge[*repl.State]{
 	{"oplog_bytes", "Bytes of the replica set's log that this member keeps.", false, func(s **repl.State) float64 { return float64((*s).LogBytes) }},
 	{"oplog_oldest_seconds", "Since when the oplog has everything, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Base.Time.Seconds()) }},
 	{"oplog_newest_seconds", "Up to when this member has applied the log, in seconds since 1970.", false, func(s **repl.State) float64 { return float64((*s).Applied.Time.Seconds()) }},
+}
+
+// silentAfter is after what time a member that was not heard from counts as silent.
+const silentAfter = 10 * time.Second
+
+var memberGauges = []gauge[*repl.State]{
+	{"replication_primary", "1 on the member that is primary and takes writes.", false, func(s **repl.State) float64 {
+		if (*s).Writable {
+			return 1
+		}
+		return 0
+	}},
+	{"replication_term", "The term of the set, which each election raises.", false, func(s **repl.State) float64 { return float64((*s).Term) }},
+	{"replication_members", "Members of the set by its configuration.", false, func(s **repl.State) float64 {
+		if (*s).Config == nil {
+			return 0
+		}
+		return float64(len((*s).Config.Members))
+	}},
+	{"replication_members_silent", "On the primary, other members that it has not heard from for ten seconds; 0 on others.", false, silentMembers},
+}
+
+func silentMembers(s **repl.State) (n float64) {
+	st := *s
+	if !st.Writable || st.Config == nil {
+		return 0
+	}
+	for _, m := range st.Config.Members {
+		if m.Raft != st.ID && time.Since(st.Others[m.Raft].Heard) > silentAfter {
+			n++
+		}
+	}
+	return n
 }
 
 var historyGauges = []gauge[repl.History]{

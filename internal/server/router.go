@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/javascript"
@@ -42,12 +43,13 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, r.Close(ctx))
 	}
 	s.log.registerParams(d.Params)
+	d.Status.Document("mayfly", func(b *bson.Builder) { s.appendStatus(b, nil, nil) })
 	d.Profiler.SetSlow(int64(s.Options.Profile.SlowMS), s.Options.Profile.SampleRate)
 	if err := setParameters(d.Params, s.Options.SetParameters); err != nil {
 		return nil, err
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, CheckPassword: r.CheckPassword, Advance: d.Advance,
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: r.CheckPassword, Collectors: s.operationMetrics(d), Advance: d.Advance,
 		Components: slices.Concat([]Component{
 			{Name: "connections to shards", Stop: r.Close},
 			{Name: "cursors", Stop: func(context.Context) error { d.Cursors.CloseAll(); return nil }},

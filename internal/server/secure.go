@@ -10,6 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/certificate"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
@@ -46,6 +49,45 @@ func (s *Server) openCertificates() (err error) {
 		s.control.Warn("Server certificate will expire soon", "id", logCertificateEnds, "tags", []string{tagStartupWarning}, "subject", subject, "date", ends)
 	}
 	return nil
+}
+
+// appendCertificates writes until when the certificates are good: [{use, subject, ends}].
+func (s *Server) appendCertificates(b *bson.Builder) {
+	all := s.certificates.Lifetimes()
+	if len(all) == 0 {
+		return
+	}
+	b.OpenArray("certificates")
+	for i, c := range all {
+		b.OpenDoc(bson.Index(i)).String("use", c.Use).String("subject", c.Subject).Date("ends", c.Ends.UnixMilli()).Close()
+	}
+	b.Close()
+}
+
+// certificateMetrics shows the same to Prometheus, by use the earliest.
+type certificateMetrics struct {
+	server *Server
+	desc   *prometheus.Desc
+}
+
+func (s *Server) newCertificateMetrics() *certificateMetrics {
+	return &certificateMetrics{s, prometheus.NewDesc("mayfly_certificate_end_seconds", "When a certificate ends, in seconds since 1970: of those for one use the first.", []string{"use"}, nil)}
+}
+
+// Describe is prometheus.Collector's.
+func (m *certificateMetrics) Describe(ch chan<- *prometheus.Desc) { ch <- m.desc }
+
+// Collect is prometheus.Collector's.
+func (m *certificateMetrics) Collect(ch chan<- prometheus.Metric) {
+	first := map[string]time.Time{}
+	for _, c := range m.server.certificates.Lifetimes() {
+		if t, ok := first[c.Use]; !ok || c.Ends.Before(t) {
+			first[c.Use] = c.Ends
+		}
+	}
+	for use, ends := range first {
+		ch <- prometheus.MustNewConstMetric(m.desc, prometheus.GaugeValue, float64(ends.Unix()), use)
+	}
 }
 
 // secure does the handshake of a client that speaks TLS, and listens again for what it speaks
