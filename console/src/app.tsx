@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { accessControl, logout, resume, session } from './api';
 import { language, languages, speak, t, utc, type Language } from './i18n';
+import { Data } from './pages/data';
 import { Expiry } from './pages/expiry';
 import { Login } from './pages/login';
 import { route, to } from './route';
@@ -48,10 +49,8 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  switch (page) {
-    default:
-      return <Expiry key={rest.join('/')} db={rest[0]} coll={rest[1]} />;
-  }
+  const Shown = page === 'data' ? Data : Expiry;
+  return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
 export function App() {
@@ -88,9 +87,11 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            <a href={to('expiry')} aria-current={page === 'expiry' ? 'page' : undefined}>
-              {t('expiry')}
-            </a>
+            {(['expiry', 'data'] as const).map((p) => (
+              <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
+                {t(p)}
+              </a>
+            ))}
           </nav>
           <div class="who">
             <Settings />

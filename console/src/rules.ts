@@ -81,7 +81,7 @@ export async function rulesOf(db: string, coll: string, passive: boolean): Promi
   // eslint-disable-next-line -- see above
   return reply.cursor.firstBatch.map((d: any): Rule => ({
     db, coll, name: d.rule, kind: d.kind ?? 'date', field: Object.keys(d.key ?? { _id: 1 })[0] ?? '', seconds: d.expireAfterSeconds, paused: d.paused ?? false,
-    immediate: d.visibility === 'immediate', skipped: d.skipped ?? [], note: d.note, forecast: forecastOf(d, now), lag: d.lagSeconds ?? 0,
+    immediate: d.visibility === 'immediate', skipped: (d.skipped ?? []).filter((s: string) => s !== 'paused'), note: d.note, forecast: forecastOf(d, now), lag: d.lagSeconds ?? 0,
     rate: d.removedPerSecond ?? 0, removed: d.removed?.documents ?? 0, lastPass: d.lastPass?.at, own: d.kind === '_id' || d.rule === 'expireAfterSeconds',
   }));
 }

@@ -5,7 +5,7 @@ import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import axe from 'axe-core';
-import { MongoClient } from 'mongodb';
+import { Binary, Decimal128, Long, MongoClient, ObjectId } from 'mongodb';
 import { chromium } from 'playwright-core';
 import { freePort, Process } from './process.js';
 import { until } from './until.js';
@@ -40,6 +40,14 @@ before(async () => {
   await db.collection('log').insertMany(Array.from({ length: 500 }, (_, i) => ({ text: `line ${i}`, at: new Date(now - i * hour / 4) })));
   await db.collection(markup).createIndex({ [markup.replaceAll('.', '')]: 1 }, { expireAfterSeconds: 60, name: markup });
   await db.collection(markup).insertOne({ [markup.replaceAll('.', '')]: markup });
+  await db.collection('things').insertMany([
+    { _id: 1, name: 'first', price: Decimal128.fromString('12.50'), stock: Long.fromString('9007199254740993'), at: new Date(now + 26 * hour), tags: ['a', 'b'], of: { 7: 'seven', 1: 'one', deep: { er: true } }, pattern: /^a.c/i, blob: new Binary(Buffer.from('bytes')), none: null },
+    { _id: new ObjectId('65f0c0ffee65f0c0ffee65f0'), name: markup, [markup.replaceAll('.', '')]: { [markup.replaceAll('.', '')]: [markup] }, at: [new Date(now + 3 * hour), new Date(now + 90_000)] },
+    { _id: markup, name: 'third', at: 'no date' },
+  ]);
+  await db.collection('things').createIndex({ at: 1 }, { expireAfterSeconds: 0 });
+  await db.collection('things').createIndex({ name: 1 }, { unique: true });
+  await Promise.all(Array.from({ length: 300 }, (_, i) => client.db('many').createCollection(`collection_${i}`)));
   browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
 });
 
@@ -69,16 +77,16 @@ async function logIn(page, user = 'ann', hash = '') {
   await page.getByRole('heading', { level: 1 }).waitFor();
 }
 
-// What axe finds wrong, in both themes and at both widths; and a picture of each.
+// What axe finds wrong, in both themes and at both widths; and pictures.
 async function look(page, name) {
   await page.evaluate(axe.source);
-  for (const [width, theme] of [[1280, 'light'], [1280, 'dark'], [360, 'light'], [360, 'dark']]) {
+  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light']] : [])]) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
     const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
     assert.deepEqual(violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]), [], `${name}, ${theme}, ${width}`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width}`);
-    if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${theme}-${width}.png`), fullPage: true });
+    if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${theme}-${width}.png`), fullPage: name !== 'collections' });
   }
   await page.setViewportSize({ width: 1280, height: 900 });
   await page.emulateMedia({ colorScheme: 'light' });
@@ -127,7 +135,7 @@ test('expiry: rules of all collections, and of one', async () => {
   const page = await open();
   await logIn(page);
   await page.getByRole('link', { name: 'shop.sessions' }).waitFor();
-  assert.equal(await page.locator('tbody tr').filter({ has: page.locator('a') }).count(), 3);
+  assert.equal(await page.locator('tbody tr').filter({ has: page.locator('a') }).count(), 4);
   await look(page, 'expiry');
   await page.getByText('As a table').click();
   assert.ok(await page.locator('.chart details tbody tr').count() === 25);
@@ -164,7 +172,7 @@ test('expiry: a rule is made after its dry run, changed, paused, and documents l
 
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
-  await page.getByText('Paused').waitFor();
+  await page.getByText('Paused', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Change' }).click();
   await page.getByRole('textbox', { name: 'After' }).fill('1');
   await page.locator('.outcome').getByText('404 documents').waitFor();
@@ -193,5 +201,106 @@ test('expiry: who may read is told what it may not', async () => {
   const page = await open();
   await logIn(page, 'reader', '/#/expiry/shop/sessions');
   await page.getByText(/You may not see this|not authorized/).waitFor();
+  await done(page);
+});
+
+test('data: collections are listed and searched, documents shown with their types and time to live', async () => {
+  const page = await open();
+  await logIn(page, 'ann', '/#/data');
+  await page.getByText(/^30\d collections$/).waitFor();
+  assert.ok(await page.locator('.rows li').count() < 60, 'what is out of sight is not in the page');
+  await look(page, 'collections');
+  await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
+  await page.getByRole('link', { name: 'shop.things' }).waitFor();
+  await page.getByRole('searchbox').fill('MANY 299');
+  await page.getByText('1 collection', { exact: true }).waitFor();
+  await page.getByRole('searchbox').fill('thing');
+  await page.getByRole('link', { name: 'shop.things' }).click();
+
+  const documents = page.locator('.document');
+  await documents.nth(2).waitFor();
+  const first = await documents.first().innerText();
+  for (const text of ['12.50 decimal', '9007199254740993 long', '"first" string', '/^a.c/i regex', 'true bool', 'null null', 'binData']) assert.ok(first.includes(text), `${text} in ${first}`);
+  assert.match(first, /of object 3\s*1 "one" string\s*7 "seven"|of object 3\s*7 "seven" string\s*1 "one"/);
+  assert.match(first, /leaves in 1 day,? 1 hrs?|leaves in 1 day 2 hrs?/);
+  const before = await documents.nth(2).locator('.leaving').innerText();
+  assert.match(before, /^leaves in (1 min|\d+ secs)/, 'the earliest date of an array counts');
+  await until('a second', async () => (await documents.nth(2).locator('.leaving').innerText()) !== before);
+  assert.equal(await documents.nth(1).locator('.leaving').count(), 0, 'what has no date stays');
+  await look(page, 'documents');
+
+  await page.getByText('Table', { exact: true }).click();
+  await page.getByRole('columnheader', { name: 'price' }).waitFor();
+  await look(page, 'documents-table');
+  await page.getByText('Indexes').click();
+  await page.getByRole('cell', { name: 'at_1' }).waitFor();
+  await page.getByText('unique').waitFor();
+  await look(page, 'indexes');
+  await done(page);
+});
+
+test('data: queries, plans and edits', async () => {
+  const page = await open();
+  await logIn(page, 'ann', '/#/data/shop/things');
+  const documents = page.locator('.document');
+  await documents.nth(2).waitFor();
+  const filter = page.getByRole('textbox', { name: 'Filter' });
+  await filter.fill("{ name: /^fir/, at: { $gt: ISODate('2020-01-01') } }");
+  await page.keyboard.press('Control+Enter');
+  await page.getByText(/^1 document ·/).waitFor();
+  await filter.fill('{ name: ');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByRole('alert').waitFor();
+  await filter.fill('{ name: "first" }');
+  await page.getByRole('button', { name: 'Explain' }).click();
+  await page.getByText('IXSCAN').waitFor();
+  await look(page, 'explain');
+  await page.getByText('Aggregate', { exact: true }).click();
+  await page.getByRole('textbox', { name: 'Pipeline' }).fill('[{ $group: { _id: null, n: { $sum: 1 } } }]');
+  await page.getByRole('button', { name: 'Run' }).click();
+  await page.getByText(/^n 3 int$/).waitFor();
+  await page.getByText('Find', { exact: true }).click();
+  await filter.fill('{}');
+  await page.getByRole('button', { name: 'Run' }).click();
+
+  // A value is set with its command shown, unless somebody else was faster.
+  await page.getByRole('button', { name: 'Change name: "first"' }).click();
+  await page.getByLabel('Value').fill('"changed"');
+  await page.getByText('$set: { name: "changed" }').waitFor();
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('"changed"').waitFor();
+  assert.equal((await db.collection('things').findOne({ _id: 1 })).name, 'changed');
+  await page.getByRole('button', { name: 'Change name: "changed"' }).click();
+  await db.collection('things').updateOne({ _id: 1 }, { $set: { name: 'another' } });
+  await page.getByLabel('Value').fill('NumberLong(7)');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('Nothing was changed').waitFor();
+  await page.keyboard.press('Escape');
+  assert.equal((await db.collection('things').findOne({ _id: 1 })).name, 'another');
+  await page.getByRole('button', { name: 'Add a document' }).click();
+  await page.getByLabel('Document', { exact: true }).fill("{ _id: 'new', at: ISODate('2030-01-01'), name: 'n' }");
+  await page.getByRole('button', { name: 'Insert' }).click();
+  await page.getByText('"new"').waitFor();
+  assert.ok((await db.collection('things').findOne({ _id: 'new' })).at instanceof Date);
+  await page.getByRole('button', { name: 'Delete "new"' }).click();
+  await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
+  await page.getByRole('button', { name: 'Delete "new"' }).waitFor({ state: 'detached' });
+  assert.equal(await db.collection('things').countDocuments(), 3);
+
+  // More than a page.
+  await page.goto(`${base}/#/data/shop/carts`);
+  await page.getByText('First 20 documents').waitFor();
+  await page.getByRole('button', { name: 'More' }).click();
+  await page.getByText('First 40 documents').waitFor();
+  await done(page);
+});
+
+test('data: who may only read changes nothing', async () => {
+  const page = await open();
+  await logIn(page, 'reader', '/#/data/shop/things');
+  await page.getByRole('button', { name: /^Change at/ }).first().click();
+  await page.getByLabel('Value').fill('1');
+  await page.getByRole('button', { name: 'Save' }).click();
+  await page.getByText('You may not see this').waitFor();
   await done(page);
 });

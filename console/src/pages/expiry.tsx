@@ -26,7 +26,7 @@ export function Expiry({ db, coll }: { db?: string; coll?: string }) {
               <a href={to('expiry')}>{t('allRules')}</a>
             </p>
           )}
-          <h1>{coll ? <span class="mono">{`${db}.${coll}`}</span> : t('expiryTitle')}</h1>
+          <h1 class={coll ? 'mono' : ''}>{coll ? `${db}.${coll}` : t('expiryTitle')}</h1>
           {!coll && <p>{t('expiryLead')}</p>}
         </div>
         <button class="primary" type="button" onClick={() => make(true)}>

@@ -1,11 +1,11 @@
 // Forms that make and change rules. What would happen is shown before anything does.
 import { useEffect, useState } from 'preact/hooks';
-import { run } from '../api';
 import type { Sent } from '../ejson';
 import { bytes, t } from '../i18n';
 import { changing, dryRun, type Forecast, making, type Rule } from '../rules';
 import { Forecast as Chart } from '../ui/chart';
-import { Command, Dialog, Failure, Field, Segments } from '../ui/parts';
+import { Dialog, Failure, Field, Segments } from '../ui/parts';
+import { Act } from './act';
 
 export type Change = 'pause' | 'resume' | 'stop' | 'change';
 
@@ -80,44 +80,6 @@ function Outcome({ said }: { said: { forecast?: Forecast; note?: string; error?:
         </>
       )}
     </section>
-  );
-}
-
-/** The end of a form: it runs the command that is shown. due is what has to be acknowledged; ready, that it may run. */
-function Act({ db, command, ready, due, label, close }: { db: string; command: Sent; ready: boolean; due: number; label: string; close: (done: boolean) => void }) {
-  const [seen, see] = useState(false);
-  const [running, setRunning] = useState(false);
-  const [error, fail] = useState<unknown>();
-  useEffect(() => see(false), [due]);
-  const act = async () => {
-    setRunning(true);
-    try {
-      await run(db, command);
-      close(true);
-    } catch (e) {
-      fail(e);
-      setRunning(false);
-    }
-  };
-  return (
-    <>
-      <Command db={db} command={command} />
-      {error !== undefined && <Failure error={error} />}
-      {ready && due > 0 && (
-        <label class="check">
-          <input type="checkbox" checked={seen} onChange={(e) => see(e.currentTarget.checked)} />
-          {t('sure', { n: due })}
-        </label>
-      )}
-      <div class="actions">
-        <button type="button" onClick={() => close(false)}>
-          {t('cancel')}
-        </button>
-        <button type="button" class="primary" disabled={!ready || running || (due > 0 && !seen)} onClick={act}>
-          {label}
-        </button>
-      </div>
-    </>
   );
 }
 
