@@ -88,7 +88,13 @@ scale: ## the shards of a simulated cluster doubled: 1,000 shards, 10,000,000 ch
 test-cluster: build ## a cluster whose parts are killed at every step of a move, of DDL and of commits
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 30m ./e2e/cluster -run 'TestKill|TestTransfers' -cluster.long
 
-.PHONY: test-backup
+# How often make test-moves moves.
+MOVES ?= 50
+
+.PHONY: test-moves
+test-moves: ## a range moved under writes, MOVES=50 times, three at a time so that they wait for each other: is no change lost?
+	$(GO) test -c -tags invariants -o bin/moves.test ./internal/cluster/shardsvr
+	cd internal/cluster/shardsvr && seq $(MOVES) | xargs -n 1 -P 3 $(abspath bin/moves.test) -test.run 'TestMove$$' -test.timeout 5m -test.count 1 --
 test-backup: build ## 200 restores of a set under load to times chosen at random
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 60m ./e2e/backup -run TestAt -backup.restores 200
 

@@ -82,6 +82,7 @@ func (c *Catalog) applyTogether(all []Logged) error {
 	}
 	leave := enter(foreign...)
 	defer leave()
+	c.shows(all[len(all)-1].At)
 	for _, l := range all {
 		if l.Effect != nil {
 			if err := l.Effect.show(l.At); err != nil {

@@ -94,6 +94,8 @@ type Catalog struct {
 		// forming are the collections of open transactions, which no list has.
 		forming map[storage.Ident]*Collection
 	}
+	// showing is the position of the last effect of the log that readers may see; nil for none.
+	showing atomic.Pointer[LogPosition]
 	// changes counts descriptors that were published.
 	changes   atomic.Uint64
 	steppedUp stepUps

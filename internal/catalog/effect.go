@@ -174,6 +174,7 @@ func (e *Effect) Apply(at LogPosition) error {
 }
 
 func (e *Effect) apply(at LogPosition) error {
+	e.c.shows(at)
 	if err := e.show(at); err != nil {
 		return err
 	}
@@ -181,6 +182,22 @@ func (e *Effect) apply(at LogPosition) error {
 		return err
 	}
 	return e.shown()
+}
+
+// shows notes that readers may see all up to a position from here on.
+func (c *Catalog) shows(at LogPosition) {
+	if at.Index > 0 {
+		c.showing.Store(&at)
+	}
+}
+
+// Shown returns the position of the last effect of the log that readers may have seen; zero
+// for none since the catalog was opened. Its entry may still be being applied.
+func (c *Catalog) Shown() LogPosition {
+	if at := c.showing.Load(); at != nil {
+		return *at
+	}
+	return LogPosition{}
 }
 
 // show does what must be done before the batch is visible.

@@ -26,7 +26,7 @@ func (d *Dispatcher) awaitWrite(ctx context.Context, op *Op) {
 	}
 	at := op.lastWrite()
 	if at.Index == 0 {
-		at = d.Member.Applied()
+		at = d.Member.Shown()
 	}
 	if wc.WTimeout > 0 {
 		var stop context.CancelFunc

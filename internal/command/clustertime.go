@@ -60,7 +60,7 @@ func (d *Dispatcher) appendTimes(op *Op, b *bson.Builder) {
 		d.appendRouterTimes(op, b)
 		return
 	}
-	at := max(d.Member.Applied().Time, op.lastWrite().Time)
+	at := max(d.Member.Shown().Time, op.lastWrite().Time)
 	if at == 0 {
 		return // in no set yet
 	}

@@ -98,7 +98,7 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 	case same && tr.state == prepared:
 		return op.replyPrepared(tr.t.PrepareTime(), false)
 	case same && tr.readOnly:
-		return op.replyPrepared(uint64(d.Member.Applied().Time), true)
+		return op.replyPrepared(uint64(d.Member.Shown().Time), true)
 	}
 	if err := tr.continues(op); err != nil {
 		return err
@@ -124,7 +124,7 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 		d.Transactions.committed.Add(1)
 		d.endTransaction(se, committed)
 		tr.readOnly = true
-		return op.replyPrepared(uint64(d.Member.Applied().Time), true)
+		return op.replyPrepared(uint64(d.Member.Shown().Time), true)
 	}
 	tr.timer.Stop()
 	tr.x.End()

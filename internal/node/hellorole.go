@@ -56,12 +56,13 @@ func appendRole(b *bson.Builder, m *repl.Member, hello bool, name string) {
 	if primary {
 		b.ObjectID("electionId", electionID(st.Term))
 	}
+	at := m.Applied() // as of now: who receives a range waits for it
 	b.OpenDoc("lastWrite")
-	appendOpTime(b, "opTime", st.Applied)
-	b.Date("lastWriteDate", wallOf(st.Applied))
+	appendOpTime(b, "opTime", at)
+	b.Date("lastWriteDate", wallOf(at))
 	// What is applied is committed.
-	appendOpTime(b, "majorityOpTime", st.Applied)
-	b.Date("majorityWriteDate", wallOf(st.Applied)).Close()
+	appendOpTime(b, "majorityOpTime", at)
+	b.Date("majorityWriteDate", wallOf(at)).Close()
 }
 
 // appendHosts lists the members that clients may use and that pass a test, where

@@ -34,7 +34,7 @@ type Wait struct {
 }
 
 // WaitConcern calls done when the members that the concern asks for hold an entry that
-// this member has proposed and applied. Errors: 100 and 79, immediately, where the set
+// this member has applied, or that the set has committed (Shown). Errors: 100 and 79, immediately, where the set
 // cannot meet it; the error of a step-down.
 func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 	met, err := g.concern(at, c)
@@ -53,38 +53,31 @@ func (g *Group) WaitConcern(at Position, c Concern, done func(error)) *Wait {
 // WaitTime calls done when this member holds everything up to a cluster time. It asks
 // the primary to advance to that time. Errors: 205 for a time too far ahead.
 func (g *Group) WaitTime(t Timestamp, done func(error)) *Wait {
-	if g.applied.Time < t {
-		if err := g.Clock.Observe(t); err != nil {
-			done(err)
-			return nil
-		}
-		g.want(t)
+	if err := g.want(t); err != nil {
+		done(err)
+		return nil
 	}
 	return g.wait(&Wait{met: func() bool { return g.applied.Time >= t }, done: done})
 }
 
-// want asks the primary, which may be this member, to advance to a time by a noop.
-func (g *Group) want(t Timestamp) {
-	if g.applied.Time < t && g.wanted < t {
-		g.wanted, g.tells = t, true
+// want asks the primary, which may be this member, to advance to a time. Errors: as WaitTime.
+func (g *Group) want(t Timestamp) error {
+	if g.applied.Time >= t {
+		return nil
 	}
-}
-
-// hurry is want for a time that is not to wait for a tick: this member appends the noop
-// at once if it is the primary and has nothing in flight. Errors: as WaitTime.
-func (g *Group) hurry(t Timestamp) error {
 	if err := g.Clock.Observe(t); err != nil {
 		return err
 	}
-	g.want(t)
-	g.hurried = max(g.hurried, t)
+	if g.wanted < t {
+		g.wanted, g.tells = t, true
+	}
 	return nil
 }
 
-// pass appends a noop where a time that is in a hurry lies beyond all that is applied, and
-// nothing is under way that may pass it. So there is one such noop at a time.
+// pass appends a noop at once where a time that somebody waits for lies beyond all that is
+// applied, and nothing is under way that may pass it. So there is one such noop at a time.
 func (g *Group) pass() {
-	if g.primary && g.hurried > g.applied.Time && len(g.queue) == 0 && len(g.inflight) == 0 && g.Clock.reached(g.hurried) {
+	if g.primary && g.wanted > g.applied.Time && len(g.queue) == 0 && len(g.inflight) == 0 && g.Clock.reached(g.wanted) {
 		g.Noop(nil, func(Position, error) {})
 	}
 }

@@ -126,8 +126,7 @@ type Group struct {
 	removed   bool   // another member says that this one was removed from the set
 	refusals  refusals
 	lastEntry time.Time
-	wanted    Timestamp // a time that a client waits for: a noop will get a later one
-	hurried   Timestamp // one that a noop is to pass at once
+	wanted    Timestamp // the latest time that somebody waits for
 }
 
 // Role is what a member does in raft.

@@ -206,7 +206,7 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 		if err := e.Apply(catalog.LogPosition{}); err != nil {
 			return err
 		}
-		noteOpTime(ctx, m.replica.Applied())
+		noteOpTime(ctx, m.Shown())
 		return nil
 	}
 	ev := e.Evaluation()

@@ -171,8 +171,7 @@ func (g *Group) tend() {
 	if !g.primary {
 		return
 	}
-	if g.wanted > g.applied.Time && g.Clock.reached(g.wanted) && len(g.queue) == 0 && len(g.inflight) == 0 ||
-		g.Clock.wall().Sub(g.lastEntry) >= noopEvery || g.Clock.wall().Before(g.lastEntry) {
+	if g.Clock.wall().Sub(g.lastEntry) >= noopEvery || g.Clock.wall().Before(g.lastEntry) {
 		g.Noop(nil, func(Position, error) {})
 	}
 	if g.ticks%electionTicks != 0 || g.config != nil {

@@ -84,8 +84,20 @@ func (m *Member) Readable() error {
 }
 
 // Applied returns the position of the last entry that the member has applied; zero
-// while it does not belong to a set. It is not before any commit that has returned.
+// while it does not belong to a set. It is not before any commit that has returned. The log and
+// the data have all up to it; readers may have seen more (Shown).
 func (m *Member) Applied() Position { return m.replica.Applied() }
+
+// Shown returns the position of the last entry of which readers may have seen anything: that
+// of Applied, or a later one that the set has committed and this member is about to apply. So
+// the log and the data may lack it, until WaitTime says that they have it.
+func (m *Member) Shown() Position {
+	at := m.Applied()
+	if s := m.catalog.Shown(); s.Index > at.Index {
+		return Position{Index: s.Index, Term: s.Term, Time: Timestamp(s.Time)}
+	}
+	return at
+}
 
 // Changes returns the Changes of the member's State.
 func (m *Member) Changes() int64 { return m.replica.State().Changes + m.changes.Load() }

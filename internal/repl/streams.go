@@ -222,7 +222,7 @@ func (m *Member) lose(upTo Position) {
 // waits for it. It does not wait.
 func (m *Member) Advance(t Timestamp) {
 	if m.Applied().Time < t {
-		m.replica.tryPost(func(g *Group) { _ = g.hurry(t) }) // too far ahead: nobody can pass it
+		m.replica.tryPost(func(g *Group) { _ = g.want(t) }) // too far ahead: nobody can pass it
 	}
 }
 
@@ -250,7 +250,7 @@ func (m *Member) keepMoving(ctx context.Context) {
 			case <-t.C:
 			}
 			now := Timestamp(m.o.Wall().Unix()) << 32
-			m.replica.tryPost(func(g *Group) { g.want(now) })
+			m.replica.tryPost(func(g *Group) { _ = g.want(now) }) // it is the clock's own time
 		}
 	}
 }

@@ -69,15 +69,17 @@ func askOther(ctx context.Context, set other, c client.Call) (client.Answer, err
 	return set.Run(ctx, c)
 }
 
-// now returns a cluster time of the donor. Later reads include all writes up to that time.
+// now returns a cluster time of the donor. Later reads, of its log too, include all writes up to
+// that time. (The operationTime of a reply is another one: it may be that of an entry that is
+// still being applied.)
 func (d *donor) now(ctx context.Context) (uint64, error) {
-	a, err := d.ask(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
+	a, err := d.ask(ctx, "admin", new(bson.Builder).Int32("hello", 1).Finish())
 	if err != nil {
 		return 0, err
 	}
-	t := a.Reply.Lookup("operationTime")
+	t := a.Reply.Lookup("lastWrite").Doc().Lookup("opTime").Doc().Lookup("ts")
 	if t.Type != bson.TypeTimestamp {
-		return 0, mongoerr.New(mongoerr.InternalError, "the donor's reply has no operationTime")
+		return 0, mongoerr.New(mongoerr.InternalError, "the donor does not say up to which time it has applied its log")
 	}
 	return t.Timestamp(), nil
 }

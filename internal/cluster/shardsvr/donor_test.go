@@ -14,8 +14,8 @@ import (
 )
 
 // logs are the members of a donor, each with the entries of its log from one on up to entries:
-// entry n has the time n, and inserts the document with _id n. before is called before each
-// call.
+// entry n has the time n, and inserts the document with _id n. The next one is being applied.
+// before is called before each call.
 type logs struct {
 	from    map[string]int
 	primary string
@@ -35,8 +35,8 @@ func (l *logs) Run(_ context.Context, c client.Call) (client.Answer, error) {
 	if c.Member != "" {
 		a.Member = c.Member
 	}
-	if c.Body.Has("ping") {
-		a.Reply = new(bson.Builder).Timestamp("operationTime", uint64(l.entries)).Finish()
+	if !c.Body.Has("find") {
+		a.Reply = applied(l.entries)
 		return a, nil
 	}
 	after := uint64(0)
@@ -53,6 +53,28 @@ func (l *logs) Run(_ context.Context, c client.Call) (client.Answer, error) {
 	}
 	a.Reply = b.Close().Close().Finish()
 	return a, nil
+}
+
+// applied is a reply of a member that has applied the entries of its log up to one, and is applying
+// the next, of which readers may have seen something.
+func applied(entries int) bson.Doc {
+	return new(bson.Builder).OpenDoc("lastWrite").OpenDoc("opTime").Timestamp("ts", uint64(entries)).Close().Close().
+		Timestamp("operationTime", uint64(entries+1)).Finish()
+}
+
+// TestDonorAppliesAnEntry: what readers may have seen is not in the log yet, and is asked for again.
+func TestDonorAppliesAnEntry(t *testing.T) {
+	l := &logs{from: map[string]int{"a": 1}, primary: "a", entries: 2, before: func(int) {}}
+	d := donor{ns: schema.Namespace{DB: "d", Coll: "c"}, set: l}
+	last := uint64(1)
+	for want := 2; want <= 3; want++ {
+		ids, at, more, err := d.changes(t.Context(), last)
+		if got := fmt.Sprint(ids, at, more); err != nil || got != fmt.Sprintf("[%d] %d false", want, want) {
+			t.Fatal(got, err)
+		}
+		last = at
+		l.entries++
+	}
 }
 
 // TestDonorLogIsTruncated: whenever the donor's log is truncated past the position, or another
@@ -112,7 +134,11 @@ func (s stopped) Primary() string {
 // Run implements other.
 func (s stopped) Run(ctx context.Context, c client.Call) (client.Answer, error) {
 	if name, _ := c.Body.First(); s.command != "" && s.command != name {
-		return client.Answer{Member: "a", Reply: bson.MustParse(`{operationTime: Timestamp(0, 9), cursor: {id: NumberLong(7), firstBatch: []}}`)}, nil
+		reply := bson.MustParse(`{cursor: {id: NumberLong(7), firstBatch: []}}`)
+		if name == "hello" {
+			reply = applied(9)
+		}
+		return client.Answer{Member: "a", Reply: reply}, nil
 	}
 	<-ctx.Done()
 	return client.Answer{}, context.Cause(ctx)
