@@ -26,6 +26,14 @@ func (u *Unit) place(ctx context.Context, c *Collection, doc bson.Doc) error {
 	if err != nil {
 		return err
 	}
+	if fresh {
+		if free, err := u.absent(c, id.Type); err != nil {
+			return err
+		} else if free {
+			u.hint(c)
+			return nil
+		}
+	}
 	holder, err := u.holder(c, fresh)
 	if err != nil {
 		return err

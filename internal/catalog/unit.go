@@ -88,6 +88,7 @@ type scratch struct {
 	value  []byte
 	id     []byte
 	key    []byte // of a version
+	gap    gap
 }
 
 const (
@@ -113,6 +114,7 @@ func (c *Catalog) Begin() *Unit {
 // Begin makes u, which is new or has ended, a unit of c that starts now.
 func (u *Unit) Begin(c *Catalog) {
 	*u = Unit{c: c, scratch: scratches.Get().(*scratch)}
+	u.gap.in = 0
 	u.room.Begin(c.engine)
 	u.u = &u.room
 	u.gates = u.gate[:0]

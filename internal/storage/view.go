@@ -50,6 +50,10 @@ type views struct {
 	closing sync.WaitGroup // of the view that releaseUnused releases
 }
 
+// Commits counts what changes the store: it rises once a change is visible, and before the locks of
+// its unit are released.
+func (e *Engine) Commits() uint64 { return e.views.commits.Load() }
+
 // acquire returns a view of the latest state for one more reader.
 func (vs *views) acquire(e *Engine) *view {
 	now := vs.commits.Load()
