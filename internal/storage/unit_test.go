@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strings"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -233,6 +234,61 @@ func TestCheckpointAndSizes(t *testing.T) {
 	checkUnits(t, e, [testWriters]int64{})
 	if m := e.Metrics(); m.Flushes == 0 || m.LogBytesWritten == 0 {
 		t.Errorf("metrics %+v", m)
+	}
+}
+
+// TestCheckpointOfReusedLog holds that a copy has of a log what was written to it, and not what its
+// file has of the log before.
+func TestCheckpointOfReusedLog(t *testing.T) {
+	fs := NewMemFS()
+	e := openMem(t, fs)
+	c, _ := e.OpenCounter(testRecords)
+	n := 0
+	write := func(units int) {
+		t.Helper()
+		for range units {
+			if err := writeUnit(e, c, 0, n, Buffered); err != nil {
+				t.Fatal(err)
+			}
+			n++
+		}
+	}
+	largest := func(dir string) (size int64) {
+		t.Helper()
+		names, err := fs.List(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range names {
+			if info, err := fs.Stat(fs.PathJoin(dir, name)); err == nil && strings.HasSuffix(name, ".log") {
+				size = max(size, info.Size())
+			}
+		}
+		return size
+	}
+	for range 4 {
+		write(500)
+		if err := e.Flush(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(3)
+	if size := largest(e.opts.Dir); size < 200<<10 {
+		t.Fatalf("no log took over a file: the largest has %d bytes", size)
+	}
+	if err := e.Checkpoint("copy"); err != nil {
+		t.Fatal(err)
+	}
+	if size := largest("copy"); size == 0 || size > 50<<10 {
+		t.Errorf("the copy has a log of %d bytes", size)
+	}
+	copied, err := Open(Options{Dir: "copy", FS: fs, CacheBytes: 1 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	checkUnits(t, copied, [testWriters]int64{int64(n)})
+	if err := errors.Join(copied.Close(), e.Close()); err != nil {
+		t.Fatal(err)
 	}
 }
 

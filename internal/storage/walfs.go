@@ -2,6 +2,7 @@ package storage
 
 import (
 	"errors"
+	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -44,14 +45,22 @@ type engineFS struct {
 	space   *space
 	pacing  *pacing
 	damaged func(error)
+	logs    sync.Map // of *walFile by name: those that were begun here and are there
 }
 
 // Open refuses a table whose footer is damaged: what Pebble does not check of it, it
-// would go by.
+// would go by. A log ends where it was written up to: what is behind that is of the log whose
+// file it took over, and copies of the store need not have it.
 func (fs *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) {
 	f, err := fs.FS.Open(name, opts...)
-	if err != nil || !isTable(name) {
-		return f, err
+	if err != nil {
+		return nil, err
+	}
+	if w, ok := fs.logs.Load(name); ok {
+		return &begunLog{f, w.(*walFile).written.Load()}, nil
+	}
+	if !isTable(name) {
+		return f, nil
 	}
 	if _, err := checkFooter(f, fs.PathBase(name)); err != nil {
 		if errors.Is(err, ErrCorruption) {
@@ -60,6 +69,21 @@ func (fs *engineFS) Open(name string, opts ...vfs.OpenOption) (vfs.File, error) 
 		return nil, errors.Join(err, f.Close())
 	}
 	return f, nil
+}
+
+// begunLog is the part of a log that was written.
+type begunLog struct {
+	vfs.File
+	left int64
+}
+
+func (f *begunLog) Read(p []byte) (int, error) {
+	if f.left <= 0 {
+		return 0, io.EOF
+	}
+	n, err := f.File.Read(p[:min(int64(len(p)), f.left)])
+	f.left -= int64(n)
+	return n, err
 }
 
 // Unwrap lets Pebble find the root file system.
@@ -113,6 +137,7 @@ func (fs *engineFS) forget(name string) error {
 	if !ok {
 		return nil
 	}
+	fs.logs.Delete(name)
 	return fs.control.forget(f)
 }
 
@@ -123,6 +148,7 @@ func (fs *engineFS) wrap(f vfs.File, name string, category vfs.DiskWriteCategory
 	case ok && category == categoryWAL:
 		w := &walFile{spaceFile: g, name: name, file: c, journal: fs.journal, control: fs.control}
 		fs.journal.attach(w)
+		fs.logs.Store(name, w)
 		return w
 	case ok && category == categoryManifest:
 		return &manifestFile{spaceFile: g, file: c, control: fs.control}
