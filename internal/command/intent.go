@@ -67,7 +67,7 @@ func (d *Dispatcher) perform(ctx context.Context, op *Op) error {
 	defer cancel(nil)
 	defer op.Client.current.Store(nil)
 	if d.Member != nil && op.Command.Place != WithoutData {
-		inside, leave, err := d.Member.Enter(ctx)
+		inside, leave, err := d.Member.EnterUnder(ctx, op.active.cancel)
 		if err != nil {
 			return err
 		}

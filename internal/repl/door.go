@@ -20,18 +20,35 @@ type door struct {
 	emptied chan struct{} // closed when no operation is inside; nil without waiters
 }
 
-// visit is one operation inside the door.
+// visit is one operation inside the door: the context under which it runs.
 type visit struct {
+	context.Context
 	door *door
 	end  context.CancelCauseFunc
+	// ends says that the context is the visit's own.
+	ends bool
 }
 
 type visitKey struct{}
+
+// Value is context.Context's.
+func (v *visit) Value(key any) any {
+	if key == (visitKey{}) {
+		return v
+	}
+	return v.Context.Value(key)
+}
 
 // enter waits until the door is open. The operation runs under the context that it
 // returns, and calls leave at its end. An operation that is already inside may
 // enter again. Errors: the cause of ctx's end.
 func (d *door) enter(ctx context.Context) (inside context.Context, leave func(), err error) {
+	return d.enterUnder(ctx, nil)
+}
+
+// enterUnder is enter where end ends ctx, which is then that of the operation inside; nil
+// where nothing does.
+func (d *door) enterUnder(ctx context.Context, end context.CancelCauseFunc) (inside context.Context, leave func(), err error) {
 	if v, ok := ctx.Value(visitKey{}).(*visit); ok && v.door == d {
 		return ctx, func() {}, nil
 	}
@@ -47,17 +64,21 @@ func (d *door) enter(ctx context.Context) (inside context.Context, leave func(),
 		d.mu.Lock()
 	}
 	defer d.mu.Unlock()
-	inside, end := context.WithCancelCause(ctx)
-	v := &visit{d, end}
+	v := &visit{Context: ctx, door: d, end: end}
+	if v.ends = end == nil; v.ends {
+		v.Context, v.end = context.WithCancelCause(ctx)
+	}
 	if d.inside == nil {
 		d.inside = map[*visit]struct{}{}
 	}
 	d.inside[v] = struct{}{}
-	return context.WithValue(inside, visitKey{}, v), func() { d.leave(v) }, nil
+	return v, func() { d.leave(v) }, nil
 }
 
 func (d *door) leave(v *visit) {
-	v.end(nil)
+	if v.ends {
+		v.end(nil)
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.inside, v)

@@ -176,6 +176,12 @@ func (m *Member) Enter(ctx context.Context) (inside context.Context, leave func(
 	return m.door.enter(ctx)
 }
 
+// EnterUnder is Enter for who has a context of its own for the operation, and its end: a
+// snapshot ends that one.
+func (m *Member) EnterUnder(ctx context.Context, end context.CancelCauseFunc) (inside context.Context, leave func(), err error) {
+	return m.door.enterUnder(ctx, end)
+}
+
 // SetSnapshotRate bounds how many bytes of its data the member sends to others in a
 // second, all of them together; 0: no bound.
 func (m *Member) SetSnapshotRate(bytes int64) { m.net.pace.rate.Store(bytes) }
