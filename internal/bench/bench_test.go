@@ -90,9 +90,12 @@ func TestPrototype(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, closer, err := m.db.Get(bareKey('l', proposers*each)); last >= proposers*each && err == nil {
+		_, closer, err := m.db.Get(bareKey('l', proposers*each))
+		if err != nil {
+			continue
+		}
+		if closer.Close(); last >= proposers*each {
 			have++
-			closer.Close()
 		}
 	}
 	if err := p.close(); err != nil || have < 2 {
