@@ -178,6 +178,8 @@ func (r *Repository) read(f io.Reader, name string, w io.Writer) error {
 		return errNoMagic
 	}
 	switch sealed := head[len(objectMagic)] == 1; {
+	case head[len(objectMagic)] > 1:
+		return errNoMagic
 	case sealed && r.key == nil:
 		return errors.New("it is encrypted, and the repository is not")
 	case !sealed && r.key != nil:

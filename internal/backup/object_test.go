@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"os"
 	"path"
 	"testing"
 	"testing/iotest"
@@ -60,6 +61,47 @@ func TestFailingStore(t *testing.T) {
 		var b bytes.Buffer
 		if err := r.get(t.Context(), name, &b); err != nil || !bytes.Equal(b.Bytes(), content) {
 			t.Errorf("the object was harmed: %v", err)
+		}
+	}
+}
+
+// TestFlippedBits flips each bit of an object: it is damaged. A few bits of the header of a zstd
+// frame say nothing of the content, which is whole then.
+func TestFlippedBits(t *testing.T) {
+	for _, content := range [][]byte{[]byte("short"), bytes.Repeat([]byte("some content "), 100)} {
+		store := NewDirectory(t.TempDir())
+		r, err := Open(t.Context(), store, nil, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name, _, err := r.put(t.Context(), func(sum string) string { return path.Join(filesDirectory, sum) }, func(w io.Writer) error {
+			_, err := w.Write(content)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		at := store.(*directory).path(name)
+		whole, err := os.ReadFile(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for bit := range 8 * len(whole) {
+			b := bytes.Clone(whole)
+			b[bit/8] ^= 1 << (bit % 8)
+			if err := os.WriteFile(at, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var got bytes.Buffer
+			var damage *DamageError
+			switch err := r.get(t.Context(), name, &got); {
+			case err == nil && bytes.Equal(got.Bytes(), content):
+				if at := bit/8 - len(objectMagic) - 1; at < 4 || at > 5 { // behind the magic number of zstd
+					t.Errorf("bit %d is not missed", bit)
+				}
+			case !errors.As(err, &damage):
+				t.Errorf("bit %d: %v, %q", bit, err, got.Bytes())
+			}
 		}
 	}
 }
