@@ -58,7 +58,7 @@ func Unlock(fs FS, dir string, m seal.Master) (FS, error) {
 }
 
 // KeepKeys writes the keys of a directory, or their copy, again where they are damaged, lost, or
-// not those by which fs was unlocked. REQUIRES: the directory's store is open, so that nobody
+// not those by which fs was unlocked. The caller has the directory's store open, so that nobody
 // rotates its master key.
 func KeepKeys(fs FS, dir string) error {
 	s, ok := fs.(*sealedFS)
