@@ -123,10 +123,7 @@ test('login: a wrong password, a session that lasts and ends, four languages', a
   const code = await page.evaluate(() => fetch('/api/run', { method: 'POST', headers: { 'Content-Type': 'application/json' }, body: '{"db":"shop","command":{"find":"sessions"}}' }).then((r) => r.status));
   assert.equal(code, 401);
   await page.context().clearCookies();
-  await page.getByRole('button', { name: 'New rule' }).click();
-  await page.getByLabel('Database').fill('shop');
-  await page.getByLabel('Collection').fill('log');
-  await page.getByLabel('Field with the date').fill('at');
+  await page.evaluate(() => (location.hash = '#/data'));
   await page.getByRole('button', { name: 'Log in' }).waitFor(); // the session is gone
   await done(page);
 });
@@ -188,6 +185,7 @@ test('expiry: a rule is made after its dry run, changed, paused, and documents l
   await page.getByText('Active').waitFor();
 
   await page.getByRole('button', { name: 'Stop' }).click();
+  await page.getByRole('dialog').waitFor();
   await page.keyboard.press('Escape');
   await page.getByRole('dialog').waitFor({ state: 'detached' });
   await page.getByRole('button', { name: 'Stop' }).click();
