@@ -423,17 +423,21 @@ func (u *Unit) checkUnique(ctx context.Context, c *Collection) error {
 		if w.del || !u.checks(w.ix) {
 			continue
 		}
-		var holder RecordKey
-		switch {
-		case w.ix.OnPlace != nil:
-			holder, err = u.takenIn(c, u.reader(fresh), w.ix, w.key.Bytes)
-		case probe == nil:
-			if probe, err = u.reader(fresh).NewIter(w.ix.Ident, w.key.Bytes, nil); err == nil {
-				holder, err = u.takenBy(c, probe, w.key.Bytes)
+		if probe == nil {
+			probe, err = u.reader(fresh).NewIter(w.ix.Ident, w.key.Bytes, nil)
+			if err != nil {
+				return err
 			}
-		default:
+		} else {
 			probe.SetRange(w.ix.Ident, w.key.Bytes, nil)
+		}
+		var holder RecordKey
+		// Whoever has stored an array held its keys until the index was multikey, or is this unit.
+		if w.ix.OnPlace == nil || !fresh || w.ix.Multikey().Any() {
 			holder, err = u.takenBy(c, probe, w.key.Bytes)
+		}
+		if err == nil && holder == nil && w.ix.OnPlace != nil {
+			holder, err = u.placedBy(c, probe, w.key.Bytes)
 		}
 		if err == nil && holder != nil && fresh {
 			// The engine does not see that this unit has deleted the entry.
@@ -489,30 +493,17 @@ func (u *Unit) isOther(c *Collection, holder RecordKey) bool {
 	return !bytes.Equal(holder, u.record) && (len(u.from) == 0 || !bytes.Equal(holder, u.from)) && !c.dead(holder)
 }
 
-// takenIn is takenBy in a state of the store, in any index.
-func (u *Unit) takenIn(c *Collection, r storage.Reader, ix *Index, key []byte) (RecordKey, error) {
-	if ix.OnPlace != nil {
-		first := append([]byte{layout.First}, key...)
-		it, err := r.NewIter(c.Ident, first, nil)
-		if err != nil {
-			return nil, err
-		}
-		defer it.Close()
-		for ok := it.First(); ok && bytes.HasPrefix(it.Key(), first); ok = it.Next() {
-			if u.isOther(c, it.Key()) {
-				return bytes.Clone(it.Key()), nil
-			}
-		}
-		if err := it.Err(); err != nil {
-			return nil, err
+// placedBy is takenBy among the records that are entries of an index on the shard key. It moves the
+// iterator to them.
+func (u *Unit) placedBy(c *Collection, it *storage.Iter, key []byte) (RecordKey, error) {
+	u.entry = append(append(u.entry[:0], layout.First), key...)
+	it.SetRange(c.Ident, u.entry, nil)
+	for ok := it.First(); ok && bytes.HasPrefix(it.Key(), u.entry); ok = it.Next() {
+		if u.isOther(c, it.Key()) {
+			return bytes.Clone(it.Key()), nil
 		}
 	}
-	it, err := r.NewIter(ix.Ident, key, nil)
-	if err != nil {
-		return nil, err
-	}
-	defer it.Close()
-	return u.takenBy(c, it, key)
+	return nil, it.Err()
 }
 
 // takenStill is takenBy including the unit's own writes; without any it is holder.
@@ -525,7 +516,16 @@ func (u *Unit) takenStill(c *Collection, ix *Index, key []byte, holder RecordKey
 
 // takenNow is takenBy in the latest state, with the unit's own writes.
 func (u *Unit) takenNow(c *Collection, ix *Index, key []byte) (RecordKey, error) {
-	return u.takenIn(c, u.u, ix, key)
+	it, err := u.u.NewIter(ix.Ident, key, nil)
+	if err != nil {
+		return nil, err
+	}
+	defer it.Close()
+	holder, err := u.takenBy(c, it, key)
+	if err == nil && holder == nil && ix.OnPlace != nil {
+		holder, err = u.placedBy(c, it, key)
+	}
+	return holder, err
 }
 
 // The greatest record key of a clustered collection, and what MongoDB's
