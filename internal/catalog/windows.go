@@ -56,7 +56,7 @@ func (c *Collection) windowsOf(ix *schema.Index) layout.Windowed {
 // mayBeLaidOut reports whether the collection, which lies by _id, may get another layout.
 func (c *Collection) mayBeLaidOut() bool {
 	ns := c.Namespace
-	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && !ns.IsSystem()
+	return c.ClusteredByID() && c.Settings.Clustered == nil && ns.DB != "local" && ns.DB != "config" && ns.DB != "admin" && (!ns.IsSystem() || ns.IsResharding())
 }
 
 // Windowed reports whether the collection is clustered by windows of expiry.

@@ -193,6 +193,11 @@ func TestReshardByID(t *testing.T) {
 		if n := bson.ClampToInt64(c.do("app", `{count: "c", query: {x: {$gte: 0}}}`).Lookup("n")); n != 100 {
 			t.Errorf("%s: %d documents", key, n)
 		}
+		for name := range c.shards {
+			if v := c.on(name, "app", `{validate: "c", full: true}`); !v.Lookup("valid").Truthy() {
+				t.Errorf("%s: %s", name, v)
+			}
+		}
 	}
 }
 

@@ -44,6 +44,12 @@ func ParseNamespace(s string) Namespace {
 // IsSystem reports whether the collection's name starts with "system.".
 func (n Namespace) IsSystem() bool { return strings.HasPrefix(n.Coll, "system.") }
 
+// ReshardingPrefix begins the name of a collection that a shard receives by another shard key.
+const ReshardingPrefix = "system.resharding."
+
+// IsResharding reports whether n is that of a collection that is received by another shard key.
+func (n Namespace) IsResharding() bool { return strings.HasPrefix(n.Coll, ReshardingPrefix) }
+
 // IsBuckets reports whether n holds the buckets of a time-series collection.
 func (n Namespace) IsBuckets() bool { return strings.HasPrefix(n.Coll, BucketsPrefix) }
 

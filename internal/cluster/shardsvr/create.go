@@ -284,7 +284,7 @@ const logMissing = 9000041
 // nil for none. One that is executed again, and changes nothing, tells nothing.
 func (r *request) tellsOf(c *catalog.Collection, s *schema.Sharding) bson.Doc {
 	v, was := r.body.Lookup("tell"), c.Sharding()
-	if v.Type != bson.TypeDocument || isCopy(c.Namespace) || s.Version == was.Version && s.Version.Major > 0 {
+	if v.Type != bson.TypeDocument || c.Namespace.IsResharding() || s.Version == was.Version && s.Version.Major > 0 {
 		return nil
 	}
 	return commandOf(c, v.Doc())

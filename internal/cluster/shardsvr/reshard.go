@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -25,12 +24,6 @@ import (
 // followed by an answer that has it. Two documents with one _id are an error only if they are
 // there when nobody writes any more.
 // (docs/rfcs/0023-cluster.md, "Another shard key")
-
-// copyPrefix begins the name of the collection that is received.
-const copyPrefix = "system.resharding."
-
-// isCopy reports whether a namespace is that of a collection that is received.
-func isCopy(ns schema.Namespace) bool { return strings.HasPrefix(ns.Coll, copyPrefix) }
 
 // The bounds of the _ids that are remembered because several donors have them.
 const (
@@ -568,7 +561,7 @@ func (r *resharder) doc(host string) bson.Doc {
 		state = "applying"
 	}
 	took := max(time.Now().UnixMilli()-p.since, 0) / 1000
-	b := new(bson.Builder).String("type", "op").String("host", host).String("desc", "ReshardingRecipientService "+r.to.Coll[len(copyPrefix):]).String("op", "command").String("ns", p.ns)
+	b := new(bson.Builder).String("type", "op").String("host", host).String("desc", "ReshardingRecipientService "+r.to.Coll[len(schema.ReshardingPrefix):]).String("op", "command").String("ns", p.ns)
 	b.OpenDoc("originatingCommand").String("reshardCollection", p.ns)
 	if r.key != nil {
 		b.Doc("key", r.key.Pattern())

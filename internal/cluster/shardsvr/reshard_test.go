@@ -23,7 +23,7 @@ func TestReshardingEnds(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer cat.Close()
-	ns := schema.Namespace{DB: "d", Coll: copyPrefix + "0102"}
+	ns := schema.Namespace{DB: "d", Coll: schema.ReshardingPrefix + "0102"}
 	key, err := schema.ParseShardKey(bson.MustParse(`{k: 1}`))
 	if err != nil {
 		t.Fatal(err)
@@ -38,6 +38,13 @@ func TestReshardingEnds(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
+	}
+	hide()
+	if err := cat.LieByShardKey(t.Context(), ns); err != nil {
+		t.Fatal(err)
+	}
+	if _, lies := cat.Lookup(ns).Chunk(key.Whole()); !lies {
+		t.Error("what is received does not lie by its shard key")
 	}
 	r := newResharder(&Shard{cat: cat}, ns)
 	r.at.operation, r.at.ranges = 7, bson.ArrayOf(bson.Empty)

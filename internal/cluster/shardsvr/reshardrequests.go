@@ -14,7 +14,7 @@ import (
 // received. Errors: 2.
 func (r *request) copyOf() (schema.Namespace, error) {
 	if v := r.body.Lookup("to"); v.Type == bson.TypeString {
-		if to := schema.ParseNamespace(v.Str()); isCopy(to) && to.DB == r.ns.DB {
+		if to := schema.ParseNamespace(v.Str()); to.IsResharding() && to.DB == r.ns.DB {
 			return to, nil
 		}
 	}

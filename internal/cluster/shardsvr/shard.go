@@ -204,7 +204,7 @@ type job struct {
 // begin starts the work that a collection needs, unless it is in progress.
 func (s *Shard) begin(ns schema.Namespace) *job {
 	return s.beginJob(ns, func() *job {
-		if isCopy(ns) {
+		if ns.IsResharding() {
 			r := newResharder(s, ns)
 			return &job{reshard: r, run: r.run}
 		}
