@@ -28,9 +28,6 @@ const (
 	maxDocuments = 100000
 )
 
-// configShard is the name of the config servers in the map of a cluster.
-const configShard = "config"
-
 // Options are what is examined.
 type Options struct {
 	// Addresses are those of a server, of members of a set, or of routers: the first that

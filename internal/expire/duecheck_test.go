@@ -28,7 +28,7 @@ func TestDueChecksInPass(t *testing.T) {
 		w.insertAt(0, documents, begun.Add(70*time.Second).UnixMilli())
 		time.Sleep(59 * time.Second)
 		w.takes.Store(int64(time.Second)) // each batch
-		time.Sleep(begun.Add(115 * time.Second).Sub(time.Now()))
+		time.Sleep(time.Until(begun.Add(115 * time.Second)))
 		w.takes.Store(0)
 		if w.count("big") == 0 || w.m.Stats.SubPasses.Load() > 0 {
 			t.Fatalf("the first part of the pass is over: %d documents are left", w.count("big"))

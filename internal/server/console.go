@@ -116,7 +116,7 @@ func (e *consoleEndpoint) count(nc net.Conn, state http.ConnState) {
 func ofLink(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		l := r.Context().Value(linkKey{}).(*link)
-		h.ServeHTTP(w, r.WithContext(connContext(nil, l)))
+		h.ServeHTTP(w, r.WithContext(connContext(r.Context(), l)))
 	})
 }
 
