@@ -2,13 +2,13 @@ package catalog
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"math"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // gate is a readers-writer lock whose readers stop waiting when their operation

@@ -3,12 +3,12 @@ package catalog
 import (
 	"context"
 	"errors"
-	"github.com/mayflydb/mayfly/internal/waits"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/pending"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // A unit of a replica set's primary that only updates documents in place hands their

@@ -3,12 +3,12 @@ package command
 import (
 	"context"
 	"errors"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 var errWriteTimeout = mongoerr.New(mongoerr.WriteConcernFailed, "waiting for replication timed out")

@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // Dispatcher turns requests into responses. Its parts are shared by the
@@ -238,8 +239,8 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 // begin makes op visible to currentOp and killOp and sets its time limit.
 func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
 	op.ID = d.Clients.nextOpID()
-	op.waiting.Context = parent
-	ctx, cancel := context.WithCancelCause(&op.waiting)
+	op.waiting = &waits.Context{Context: parent}
+	ctx, cancel := context.WithCancelCause(op.waiting)
 	op.active.cancel = cancel
 	if ms := d.timeLimit(op); ms > 0 {
 		op.Deadline = op.Start.Add(time.Duration(ms) * time.Millisecond)

@@ -2,11 +2,11 @@ package command
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // Gate lets writes pass, or blocks them while someone has locked it (fsync with lock:

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"sync/atomic"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // Op is one running request. The handler owns it; what other goroutines may read at the
@@ -93,9 +93,9 @@ type Op struct {
 	// OperationTime is the highest that shards have answered a router's operation.
 	OperationTime client.Clock
 
-	waiting     waits.Context // of its handler
-	seen        waits.Totals  // what it had waited at the end of the statement before
-	intent      Intent        // nil for a command
+	waiting     *waits.Context // of its handler; not a part of the Op: who keeps a context keeps no request and no reply
+	seen        waits.Totals   // what it had waited at the end of the statement before
+	intent      Intent         // nil for a command
 	active      activity
 	injected    *failure        // by the fail point
 	opTime      repl.OpTime     // of its last write in a set
@@ -105,7 +105,12 @@ type Op struct {
 }
 
 // waits are what op waits for.
-func (op *Op) waits() *waits.Waits { return &op.waiting.Waits }
+func (op *Op) waits() *waits.Waits {
+	if op.waiting == nil {
+		return nil
+	}
+	return &op.waiting.Waits
+}
 
 // Ending tells work without a context whether its operation should end. The zero Ending
 // never does.

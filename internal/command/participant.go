@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/auth"
@@ -10,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // A transaction over several shards has a participant on each of them: a transaction of that

@@ -2,7 +2,6 @@ package command
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"log/slog"
 	"math/rand/v2"
 	"sync"
@@ -11,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // ProfileSettings are what the command profile sets for a database.

@@ -2,12 +2,12 @@ package memory
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/invariant"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 const (

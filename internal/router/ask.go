@@ -3,13 +3,13 @@ package router
 import (
 	"bytes"
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"slices"
 	"sync"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/waits"
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 

@@ -3,10 +3,11 @@ package storage
 import (
 	"context"
 	"errors"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // DefaultJournalInterval is MongoDB's storage.journal.commitIntervalMs.

@@ -2,10 +2,11 @@ package storage
 
 import (
 	"context"
-	"github.com/mayflydb/mayfly/internal/waits"
 	"sync"
 
 	"github.com/cespare/xxhash/v2"
+
+	"github.com/mayflydb/mayfly/internal/waits"
 )
 
 // LockClass ranks locks: a unit that holds a lock of a higher class never

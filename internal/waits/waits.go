@@ -68,8 +68,11 @@ type Totals struct {
 	of  [kinds]time.Duration
 }
 
-// Totals returns how long the operation has waited up to now.
+// Totals returns how long the operation has waited up to now; of nil Waits it has not.
 func (w *Waits) Totals() (t Totals) {
+	if w == nil {
+		return t
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	t.All = w.any.total
@@ -103,8 +106,7 @@ func (t *Totals) Each(yield func(Kind, time.Duration) bool) {
 // key is that of the Waits in a context.
 type key struct{}
 
-// Context is a context that carries Waits. It is a part of the operation, so that it costs no
-// memory of its own.
+// Context is a context that carries Waits.
 type Context struct {
 	context.Context
 	Waits Waits
