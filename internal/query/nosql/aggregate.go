@@ -14,7 +14,11 @@ func (e *aggregate) eval(env *env) (bson.Value, error) {
 	if e.index >= len(env.totals) {
 		return bson.Value{}, nil
 	}
-	return aggregates[e.name](env.totals[e.index]), nil
+	t := env.totals[e.index]
+	if err := env.makes(room(t.list)); err != nil {
+		return bson.Value{}, err
+	}
+	return aggregates[e.name](t), nil
 }
 
 // total is what an aggregate has seen in one group.
@@ -52,9 +56,11 @@ func (t *total) collect(v bson.Value, once bool) int {
 	return len(v.Data) + 48
 }
 
-func (t *total) add(v bson.Value) {
+// add takes the value of any other aggregate. It returns the bytes by which what it keeps
+// grows.
+func (t *total) add(v bson.Value) (grows int) {
 	if v.IsMissing() {
-		return
+		return 0
 	}
 	t.count++
 	if isTrue(v) {
@@ -68,14 +74,16 @@ func (t *total) add(v bson.Value) {
 	}
 	if typeRank(v) > typeRank(text("")) {
 		t.complex = true
-		return
+		return 0
 	}
+	kept := len(t.least.Data) + len(t.most.Data)
 	if t.least.IsMissing() || order(v, t.least) < 0 {
 		t.least = v.Clone()
 	}
 	if t.most.IsMissing() || order(v, t.most) > 0 {
 		t.most = v.Clone()
 	}
+	return len(t.least.Data) + len(t.most.Data) - kept
 }
 
 // aggregates are the functions that make one value of many. SUM and AVG are

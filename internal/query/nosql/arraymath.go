@@ -34,12 +34,12 @@ func init() {
 	})
 	registerPure("ARRAY_MIN", 1, 1, func(args []bson.Value) bson.Value { return extreme(args[0], -1) })
 	registerPure("ARRAY_MAX", 1, 1, func(args []bson.Value) bson.Value { return extreme(args[0], 1) })
-	registerPure("SETEQUAL", 2, 2, func(args []bson.Value) bson.Value {
-		if args[0].Type != bson.TypeArray || args[1].Type != bson.TypeArray {
-			return bson.Value{}
+	register("SETEQUAL", 2, 2, func(env *env, args []bson.Value) (bson.Value, error) {
+		a, b, ok, err := arrays(env, args)
+		if !ok || err != nil {
+			return bson.Value{}, err
 		}
-		a, b := args[0].Doc().Slice(), args[1].Doc().Slice()
-		return bson.Bool(holdsAll(a, b) && holdsAll(b, a))
+		return bson.Bool(setOf(a).hasAll(b) && setOf(b).hasAll(a)), nil
 	})
 }
 
@@ -81,13 +81,4 @@ func extreme(v bson.Value, sign int) bson.Value {
 		}
 	}
 	return best
-}
-
-func holdsAll(have, want []bson.Value) bool {
-	for _, v := range want {
-		if !holds(have, v) {
-			return false
-		}
-	}
-	return true
 }

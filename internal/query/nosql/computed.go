@@ -23,10 +23,16 @@ func (e *computed) eval(env *env) (bson.Value, error) {
 		return bson.Value{}, err
 	}
 	run := e.query.Start(env.now, func(row bson.Value) bool { v = row.Clone(); return false })
+	run.env.meter = env.meter
+	made := env.made
 	if _, err := run.Add(item.Doc()); err != nil {
 		return bson.Value{}, err
 	}
-	return v, run.Finish()
+	if err := run.Finish(); err != nil {
+		return bson.Value{}, err
+	}
+	env.made = made
+	return v, env.makes(len(v.Data))
 }
 
 // member makes the expression of a property of e: a computed one where e is

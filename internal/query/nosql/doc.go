@@ -13,8 +13,8 @@
 //
 // # Invariants
 //
-//   - bounded: the text, its nesting, the rows of a join and what is grouped or
-//     sorted in memory have bounds (limits.go).
+//   - bounded: the text, its nesting, the rows of a join, what is grouped or sorted in
+//     memory, and the values that are made for a row have bounds (limits.go, meter.go).
 //   - superset: Filter (filter.go) passes every item that the query selects from, so that
 //     an index may be used first.
 //

@@ -1,12 +1,11 @@
 package nosql
 
 import (
+	"cmp"
 	"math"
-	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
-	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/pcre"
 )
 
@@ -18,23 +17,9 @@ type env struct {
 	item   bson.Doc // of the container, for subqueries that start from it
 	number int64    // of the item
 	totals []*total // of the group's aggregates, while its row is made
+	*meter
 	// patterns are the regular expressions of the run, compiled.
 	patterns map[patternKey]*pcre.Regexp
-	memory   *memory.Holding // of the kept data, kept bytes; nil without accounting
-	kept     int
-	// interrupted returns the error of a run that has been ended; nil if none can be.
-	// It is called every checkEvery steps.
-	interrupted func() error
-	steps       uint
-}
-
-// step is called for each element of a source, so that a run which combines many
-// ends when it is told to.
-func (e *env) step() error {
-	if e.steps++; e.steps%checkEvery != 0 || e.interrupted == nil {
-		return nil
-	}
-	return e.interrupted()
 }
 
 type constant struct{ v bson.Value }
@@ -155,6 +140,9 @@ type comparison struct {
 
 func (e *comparison) eval(env *env) (bson.Value, error) {
 	l, r, err := both(env, e.l, e.r)
+	if err == nil {
+		err = env.weigh(l, r)
+	}
 	if err != nil {
 		return bson.Value{}, err
 	}
@@ -200,6 +188,9 @@ func (e *membership) eval(env *env) (bson.Value, error) {
 	}
 	for _, x := range e.list {
 		w, err := x.eval(env)
+		if err == nil {
+			err = env.weigh(v, w)
+		}
 		if err != nil {
 			return bson.Value{}, err
 		}
@@ -225,7 +216,7 @@ func (e *arithmetic) eval(env *env) (bson.Value, error) {
 		if !isText(l) || !isText(r) {
 			return bson.Value{}, nil
 		}
-		return concat(l.Str(), r.Str())
+		return concat(env, l.Str(), r.Str())
 	}
 	if !l.IsNumber() || !r.IsNumber() {
 		return bson.Value{}, nil
@@ -266,12 +257,15 @@ func bits(op string, x, y int32) bson.Value {
 	return bson.Int(int64(x))
 }
 
-func concat(parts ...string) (bson.Value, error) {
+func concat(env *env, parts ...string) (bson.Value, error) {
 	n := 0
 	for _, p := range parts {
 		if n += len(p); n > maxString {
 			return bson.Value{}, failed("A string of more than %d bytes was made.", maxString)
 		}
+	}
+	if err := env.makes(n); err != nil {
+		return bson.Value{}, err
 	}
 	b := make([]byte, 0, n)
 	for _, p := range parts {
@@ -315,7 +309,7 @@ func (e *arrayMaker) eval(env *env) (bson.Value, error) {
 		}
 		vs[i] = v
 	}
-	return bson.Array(vs...), nil
+	return env.array(vs)
 }
 
 // objectMaker is {a: b}: an undefined field is left out.
@@ -328,6 +322,9 @@ func (e *objectMaker) eval(env *env) (bson.Value, error) {
 	var b bson.Builder
 	for i, x := range e.values {
 		v, err := x.eval(env)
+		if err == nil {
+			err = env.makes(len(e.names[i]) + len(v.Data))
+		}
 		if err != nil {
 			return bson.Value{}, err
 		}
@@ -352,7 +349,14 @@ func (e *call) eval(env *env) (bson.Value, error) {
 		}
 		vs = append(vs, v)
 	}
-	return e.f.call(env, vs)
+	if err := env.weigh(vs...); err != nil {
+		return bson.Value{}, err
+	}
+	v, err := e.f.call(env, vs)
+	if err == nil {
+		err = env.makes(len(v.Data))
+	}
+	return v, err
 }
 
 type exists struct{ s *selection }
@@ -367,16 +371,18 @@ type arraySubquery struct{ s *selection }
 
 func (e *arraySubquery) eval(env *env) (bson.Value, error) {
 	var vs []bson.Value
-	size := 0
+	var full error
 	err := e.s.rows(env, func(v bson.Value) bool {
-		size += len(v.Data)
 		vs = append(vs, v)
-		return len(vs) <= maxArray && size <= maxMemory
+		if full = env.makes(elementRoom + len(v.Data)); full == nil && len(vs) > maxArray {
+			full = failed("A subquery makes an array of more than %d elements.", maxArray)
+		}
+		return full == nil
 	})
-	if err == nil && (len(vs) > maxArray || size > maxMemory) {
-		err = failed("A subquery makes an array of more than %d elements or %d bytes.", maxArray, maxMemory)
+	if err = cmp.Or(err, full); err != nil {
+		return bson.Value{}, err
 	}
-	return bson.Array(vs...), err
+	return env.array(vs)
 }
 
 // scalarSubquery is its first row.
@@ -384,15 +390,10 @@ type scalarSubquery struct{ s *selection }
 
 func (e *scalarSubquery) eval(env *env) (bson.Value, error) {
 	var first bson.Value
-	err := e.s.rows(env, func(v bson.Value) bool { first = v; return false })
-	return first, err
-}
-
-func sortedNames(d bson.Doc) []string {
-	var names []string
-	for name := range d.All() {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	return names
+	var full error
+	err := e.s.rows(env, func(v bson.Value) bool {
+		first, full = v, env.makes(len(v.Data))
+		return false
+	})
+	return first, cmp.Or(err, full)
 }

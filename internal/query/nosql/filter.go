@@ -1,6 +1,7 @@
 package nosql
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -275,24 +276,25 @@ func (q *Query) value(e expression) (bson.Value, bool) {
 // path is the dotted path of a property of the container's alias; names that
 // the other language would read differently have none.
 func (s *selection) path(e expression) (string, bool) {
-	p, ok := e.(*property)
-	if !ok {
-		return "", false
+	var names []string // the innermost first
+	for {
+		p, ok := e.(*property)
+		if !ok {
+			return "", false
+		}
+		key, ok := p.key.(*constant)
+		if !ok || !isText(key.v) {
+			return "", false
+		}
+		name := key.v.Str()
+		if name == "" || strings.ContainsAny(name, ".$\x00") || strings.Trim(name, "0123456789") == "" {
+			return "", false
+		}
+		names = append(names, name)
+		if of, top := p.of.(*alias); top {
+			slices.Reverse(names)
+			return strings.Join(names, "."), s.from != nil && s.from.root && len(s.from.path) == 0 && !s.from.iterate && of.slot == s.from.slot
+		}
+		e = p.of
 	}
-	key, ok := p.key.(*constant)
-	if !ok || !isText(key.v) {
-		return "", false
-	}
-	name := key.v.Str()
-	if name == "" || strings.ContainsAny(name, ".$\x00") || strings.Trim(name, "0123456789") == "" {
-		return "", false
-	}
-	switch of := p.of.(type) {
-	case *alias:
-		return name, s.from != nil && s.from.root && len(s.from.path) == 0 && !s.from.iterate && of.slot == s.from.slot
-	case *property:
-		base, ok := s.path(of)
-		return base + "." + name, ok
-	}
-	return "", false
 }

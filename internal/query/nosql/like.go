@@ -18,7 +18,11 @@ func (e *like) eval(env *env) (bson.Value, error) {
 	if err != nil || !isText(v) || !isText(p) {
 		return bson.Value{}, err
 	}
-	return bson.Bool(wildcards(parseLike([]rune(p.Str()), e.escape), []rune(v.Str()))), nil
+	if err := env.weigh(v, p); err != nil {
+		return bson.Value{}, err
+	}
+	found, err := wildcards(env.meter, parseLike([]rune(p.Str()), e.escape), []rune(v.Str()))
+	return bson.Bool(found), err
 }
 
 // likePart matches one character, or any number of them if many is set.
@@ -91,9 +95,14 @@ func (l *likePart) matches(r rune) bool {
 
 // wildcards matches greedily and backtracks to the last % only: linear in
 // memory, and at worst length times parts in time.
-func wildcards(parts []likePart, s []rune) bool {
+func wildcards(m *meter, parts []likePart, s []rune) (bool, error) {
 	p, i, star, mark := 0, 0, -1, 0
-	for i < len(s) {
+	for n := 1; i < len(s); n++ {
+		if n%bytesPerStep == 0 {
+			if err := m.work(1); err != nil {
+				return false, err
+			}
+		}
 		switch {
 		case p < len(parts) && parts[p].many:
 			star, mark = p, i
@@ -104,11 +113,11 @@ func wildcards(parts []likePart, s []rune) bool {
 			mark++
 			p, i = star+1, mark
 		default:
-			return false
+			return false, nil
 		}
 	}
 	for p < len(parts) && parts[p].many {
 		p++
 	}
-	return p == len(parts)
+	return p == len(parts), nil
 }

@@ -73,8 +73,9 @@ func isDocumentPath(e expression) bool {
 // Run is one run of a query: it is given the items of the container one by one, and
 // delivers rows.
 type Run struct {
-	q   *Query
-	env env
+	q     *Query
+	env   env
+	meter meter
 	// chain is the outermost SELECT, the one that it selects from where that is a
 	// subquery, and so on: the last takes the items, each hands its rows to the
 	// one before.
@@ -83,17 +84,22 @@ type Run struct {
 }
 
 // Hold makes the run take memory from h for what it keeps for ORDER BY, GROUP BY and
-// DISTINCT, in all its SELECTs.
-func (run *Run) Hold(h memory.Holding) { run.env.memory = &h }
+// DISTINCT, in all its SELECTs, and for the values that it makes.
+func (run *Run) Hold(h memory.Holding) { run.meter.memory = &h }
 
 // Until makes the run call interrupted from time to time, and end with its error, if it
 // returns one.
-func (run *Run) Until(interrupted func() error) { run.env.interrupted = interrupted }
+func (run *Run) Until(interrupted func() error) { run.meter.interrupted = interrupted }
+
+// Within bounds the run to about so many steps: elements of its sources, and work of its
+// functions, of some microseconds each. One more is an error.
+func (run *Run) Within(steps uint) { run.meter.most = steps }
 
 // Start begins a run; emit is called with each row, which shares memory with
 // the items that Add was given, and returns false to stop the run.
 func (q *Query) Start(now time.Time, emit func(row bson.Value) bool) *Run {
-	run := &Run{q: q, env: env{slots: make([]bson.Value, q.slots), params: q.params, now: now}}
+	run := &Run{q: q}
+	run.env = env{slots: make([]bson.Value, q.slots), params: q.params, now: now, meter: &run.meter}
 	run.chain = []*runner{{s: q.s, env: &run.env, emit: emit}}
 	for s := q.s; s.from != nil && s.from.subquery != nil; s = s.from.subquery {
 		outer := run.chain[len(run.chain)-1]
@@ -137,7 +143,7 @@ func (q *Query) NeedsItems() bool {
 
 // Add takes the next item; false says that the run needs no more of them.
 func (run *Run) Add(item bson.Doc) (more bool, err error) {
-	run.env.item = item
+	run.env.item, run.meter.made = item, 0
 	more = true
 	r := run.source()
 	if r.s.plain() {
@@ -167,6 +173,7 @@ func (s *selection) plain() bool {
 
 // Finish ends the run: the rows that had to wait for the last item are delivered.
 func (run *Run) Finish() error {
+	run.meter.made = 0
 	if !run.q.NeedsItems() {
 		if _, err := run.source().add(); err != nil {
 			return err

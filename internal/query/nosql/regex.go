@@ -137,8 +137,11 @@ func regexExtractAll(re *pcre.Regexp, args []bson.Value) (bson.Value, error) {
 		} else {
 			found = append(found, text(s[at[2*group]:at[2*group+1]]))
 		}
-		return true
+		return len(found) <= maxArray
 	})
+	if err == nil && len(found) > maxArray {
+		err = failed("REGEXEXTRACTALL makes an array of more than %d elements.", maxArray)
+	}
 	return bson.Array(found...), err
 }
 

@@ -15,6 +15,7 @@ func (s *selection) rows(outer *env, emit func(bson.Value) bool) error {
 		return err
 	}
 	_, err = r.finish()
+	outer.kept -= r.memory
 	return err
 }
 
@@ -37,7 +38,7 @@ func (s *selection) bindFrom(env *env, sources []*collection, f func() (bool, er
 	more := true
 	err := c.elements(env, func(v bson.Value) (bool, error) {
 		env.slots[c.slot] = v
-		err := env.step()
+		err := env.work(1)
 		if err != nil {
 			return false, err
 		}
@@ -137,26 +138,41 @@ func (r *runner) add() (bool, error) {
 	if err := r.prepare(); err != nil || r.full {
 		return false, err
 	}
+	made := r.env.made
 	if r.s.where != nil {
 		v, err := r.s.where.eval(r.env)
 		if err != nil || !isTrue(v) {
+			r.env.made = made
 			return err == nil, err
 		}
 	}
 	r.nextRow(r.env.number)
 	switch {
-	case r.s.groups:
-		return true, r.group()
 	case r.inOrder:
-		return r.addInOrder()
-	case len(r.s.orderBy) > 0:
-		return true, r.sort()
+		return r.addInOrder(made)
+	case r.s.groups || len(r.s.orderBy) > 0:
+		take := r.sort
+		if r.s.groups {
+			take = r.group
+		}
+		err := take()
+		r.env.made = made
+		return true, err
 	}
 	v, err := r.s.row(r.env)
 	if err != nil {
 		return false, err
 	}
-	return r.output(v, r.row)
+	return r.handOn(v, r.row, made)
+}
+
+// handOn is output of a row: what was made for it, made being the count before, counts
+// until who takes it is done. What that one makes of it counts further.
+func (r *runner) handOn(v bson.Value, at RowPlace, made int) (bool, error) {
+	own := r.env.made - made
+	more, err := r.output(v, at)
+	r.env.made -= own
+	return more, err
 }
 
 // prepare works out TOP, OFFSET and LIMIT, once.
@@ -196,11 +212,7 @@ func (r *runner) keep(bytes int) error {
 	if r.memory += bytes; r.memory > maxMemory {
 		return failed("The query keeps more than %d bytes in memory.", maxMemory)
 	}
-	if r.env.memory == nil {
-		return nil
-	}
-	r.env.kept += bytes
-	return r.env.memory.Set(2 * r.env.kept) // an entry of a map takes about as much again
+	return r.env.keeps(bytes)
 }
 
 func (r *runner) group() error {
@@ -238,7 +250,9 @@ func (r *runner) group() error {
 			}
 			continue
 		}
-		g.totals[i].add(v)
+		if err := r.keep(g.totals[i].add(v)); err != nil {
+			return err
+		}
 	}
 	return nil
 }
@@ -271,7 +285,7 @@ func (r *runner) sort() error {
 	}
 	row.row = v.Clone()
 	r.sorted = append(r.sorted, row)
-	return r.keep(len(v.Data) + 48*len(row.Keys))
+	return r.keep(len(v.Data) + room(row.Keys))
 }
 
 // output hands a row on, if it is not a duplicate, after what came before the
@@ -348,11 +362,12 @@ func (r *runner) finishGroups() (bool, error) {
 		if g.slots != nil {
 			r.env.slots = g.slots
 		}
+		made := r.env.made
 		v, err := r.s.row(r.env)
 		if err != nil {
 			return false, err
 		}
-		if more, err := r.output(v, RowPlace{}); err != nil || !more {
+		if more, err := r.handOn(v, RowPlace{}, made); err != nil || !more {
 			return false, err
 		}
 	}
@@ -371,6 +386,9 @@ func (s *selection) row(env *env) (bson.Value, error) {
 	var b bson.Builder
 	for _, f := range s.fields {
 		v, err := f.expr.eval(env)
+		if err == nil {
+			err = env.makes(len(f.name) + len(v.Data))
+		}
 		if err != nil {
 			return bson.Value{}, err
 		}

@@ -26,20 +26,24 @@ func (run *Run) InOrder() {
 	run.chain[0].inOrder = true
 }
 
-// addInOrder takes the row whose aliases are set.
-func (r *runner) addInOrder() (bool, error) {
+// addInOrder takes the row whose aliases are set; made is what was made before it.
+func (r *runner) addInOrder(made int) (bool, error) {
 	first, err := r.s.orderBy[0].expr.eval(r.env)
 	if err != nil {
 		return false, err
 	}
+	own := r.env.made - made
 	if !r.begun || order(r.key, first) != 0 {
 		if more, err := r.endSortRun(); err != nil || !more {
 			return false, err
 		}
 		r.key, r.begun, r.kept = first.Clone(), true, r.memory
 	}
+	made = r.env.made - own
 	if !r.sortedAlready() {
-		return true, r.sort()
+		err := r.sort()
+		r.env.made = made
+		return true, err
 	}
 	v, err := r.s.row(r.env)
 	if err != nil {
@@ -47,7 +51,7 @@ func (r *runner) addInOrder() (bool, error) {
 	}
 	at := r.row
 	at.Keys = []bson.Value{r.key}
-	return r.output(v, at)
+	return r.handOn(v, at, made)
 }
 
 // sortedAlready reports whether the items come in the very order of the rows.
@@ -66,6 +70,7 @@ func (r *runner) endSortRun() (bool, error) {
 	}
 	r.sortRows()
 	rows := r.sorted
+	r.env.kept -= r.memory - r.kept
 	r.sorted, r.memory = r.sorted[:0], r.kept
 	for _, row := range rows {
 		if more, err := r.output(row.row, row.RowPlace); err != nil || !more {

@@ -37,7 +37,7 @@ func init() {
 	registerSearch("STARTSWITH", strings.HasPrefix)
 	registerSearch("ENDSWITH", strings.HasSuffix)
 	registerSearch("STRINGEQUALS", func(a, b string) bool { return a == b })
-	register("CONCAT", 2, -1, func(_ *env, args []bson.Value) (bson.Value, error) {
+	register("CONCAT", 2, -1, func(env *env, args []bson.Value) (bson.Value, error) {
 		if !allText(args) {
 			return bson.Value{}, nil
 		}
@@ -45,7 +45,7 @@ func init() {
 		for i, a := range args {
 			parts[i] = a.Str()
 		}
-		return concat(parts...)
+		return concat(env, parts...)
 	})
 	registerPure("INDEX_OF", 2, 3, indexOf)
 	registerPure("SUBSTRING", 3, 3, substring)
@@ -53,7 +53,7 @@ func init() {
 	registerPure("RIGHT", 2, 2, right)
 	register("REPLACE", 3, 3, replace)
 	register("REPLICATE", 2, 2, replicate)
-	registerPure("STRINGSPLIT", 2, 2, split)
+	register("STRINGSPLIT", 2, 2, split)
 	register("STRINGJOIN", 2, 2, join)
 }
 
@@ -166,26 +166,35 @@ func replicate(_ *env, args []bson.Value) (bson.Value, error) {
 	return text(strings.Repeat(s, int(n))), nil
 }
 
-func split(args []bson.Value) bson.Value {
+func split(env *env, args []bson.Value) (bson.Value, error) {
 	if !allText(args) {
-		return bson.Value{}
+		return bson.Value{}, nil
 	}
-	if args[1].Str() == "" {
-		return bson.Array(args[0])
+	s, by := args[0].Str(), args[1].Str()
+	if by == "" {
+		return env.array(args[:1])
 	}
-	var vs []bson.Value
-	for part := range strings.SplitSeq(args[0].Str(), args[1].Str()) {
+	n := strings.Count(s, by) + 1
+	if err := env.makes(elementRoom*n + len(s)); err != nil {
+		return bson.Value{}, err
+	}
+	vs := make([]bson.Value, 0, n)
+	for part := range strings.SplitSeq(s, by) {
 		vs = append(vs, text(part))
 	}
-	return bson.Array(vs...)
+	return bson.Array(vs...), nil
 }
 
-func join(_ *env, args []bson.Value) (bson.Value, error) {
+func join(env *env, args []bson.Value) (bson.Value, error) {
 	if args[0].Type != bson.TypeArray || !isText(args[1]) {
 		return bson.Value{}, nil
 	}
-	var parts []string
-	for v := range args[0].Doc().Values() {
+	elements, err := env.elements(args[0])
+	if err != nil {
+		return bson.Value{}, err
+	}
+	parts := make([]string, 0, 2*len(elements))
+	for _, v := range elements {
 		if !isText(v) {
 			return bson.Value{}, nil
 		}
@@ -194,5 +203,5 @@ func join(_ *env, args []bson.Value) (bson.Value, error) {
 		}
 		parts = append(parts, v.Str())
 	}
-	return concat(parts...)
+	return concat(env, parts...)
 }

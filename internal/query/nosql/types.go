@@ -34,7 +34,9 @@ func init() {
 		_, whole := integer(v)
 		return whole
 	})
-	registerPure("TOSTRING", 1, 1, func(args []bson.Value) bson.Value { return toText(args[0]) })
+	register("TOSTRING", 1, 1, func(env *env, args []bson.Value) (bson.Value, error) {
+		return toText(args[0]), env.makes(len(args[0].Data))
+	})
 	registerPure("STRINGTONUMBER", 1, 1, parsed(func(v bson.Value) bool { return v.IsNumber() }))
 	registerPure("STRINGTOBOOLEAN", 1, 1, parsed(func(v bson.Value) bool { return v.Type == bson.TypeBool }))
 	registerPure("STRINGTONULL", 1, 1, parsed(func(v bson.Value) bool { return v.Type == bson.TypeNull }))

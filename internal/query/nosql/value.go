@@ -2,7 +2,9 @@ package nosql
 
 import (
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -72,22 +74,21 @@ func equal(a, b bson.Value) bool {
 	case a.IsMissing():
 		return true
 	case a.Type == bson.TypeArray:
-		x, y := a.Doc().Slice(), b.Doc().Slice()
-		if len(x) != len(y) {
-			return false
-		}
-		for i := range x {
-			if !equal(x[i], y[i]) {
+		x, y := a.Doc().Iter(), b.Doc().Iter()
+		for x.Next() {
+			if !y.Next() || !equal(x.Value, y.Value) {
 				return false
 			}
 		}
-		return true
+		return !y.Next()
 	case a.Type == bson.TypeDocument && b.Type == bson.TypeDocument:
-		if a.Doc().Len() != b.Doc().Len() {
+		n := a.Doc().Len()
+		if n != b.Doc().Len() {
 			return false
 		}
+		lookup := lookupIn(b.Doc(), n)
 		for name, v := range a.Doc().All() {
-			if w := b.Doc().Lookup(name); w.IsMissing() || !equal(v, w) {
+			if w := lookup(name); w.IsMissing() || !equal(v, w) {
 				return false
 			}
 		}
@@ -96,13 +97,31 @@ func equal(a, b bson.Value) bool {
 	return bson.Equal(a, b)
 }
 
-// identity is a string that equal values share, for GROUP BY and DISTINCT.
+// lookupIn returns d's Lookup, for n of its fields.
+func lookupIn(d bson.Doc, n int) func(name string) bson.Value {
+	if n <= maxCompare {
+		return d.Lookup
+	}
+	fields := make(map[string]bson.Value, n)
+	for name, v := range d.All() {
+		if _, twice := fields[name]; !twice {
+			fields[name] = v
+		}
+	}
+	return func(name string) bson.Value { return fields[name] }
+}
+
+// identity is a string that equal values share and no others, for GROUP BY, DISTINCT and
+// sets.
 func identity(dst []byte, v bson.Value) []byte {
 	dst = append(dst, byte(typeRank(v)))
 	switch {
 	case v.IsMissing():
 		return dst
 	case v.IsNumber():
+		if n, whole := bson.ExactInt64(v); whole {
+			return strconv.AppendInt(append(dst, 'i'), n, 10)
+		}
 		return strconv.AppendFloat(append(dst, 'n'), bson.ToDouble(v), 'g', -1, 64)
 	case v.Type == bson.TypeArray:
 		dst = strconv.AppendInt(dst, int64(v.Doc().Len()), 10)
@@ -111,11 +130,19 @@ func identity(dst []byte, v bson.Value) []byte {
 		}
 		return dst
 	case v.Type == bson.TypeDocument:
-		d := v.Doc()
-		dst = strconv.AppendInt(dst, int64(d.Len()), 10)
-		for _, name := range sortedNames(d) {
-			dst = append(strconv.AppendQuote(append(dst, ','), name), ':')
-			dst = identity(dst, d.Lookup(name))
+		type field struct {
+			name  string
+			value bson.Value
+		}
+		var fields []field
+		for name, value := range v.Doc().All() {
+			fields = append(fields, field{name, value})
+		}
+		slices.SortFunc(fields, func(a, b field) int { return strings.Compare(a.name, b.name) })
+		dst = strconv.AppendInt(dst, int64(len(fields)), 10)
+		for _, f := range fields {
+			dst = append(strconv.AppendQuote(append(dst, ','), f.name), ':')
+			dst = identity(dst, f.value)
 		}
 		return dst
 	case isText(v):
