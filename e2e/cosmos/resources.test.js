@@ -155,6 +155,7 @@ test('bulk, pages, order and aggregates', async () => {
   const ordered = await rows(container, 'SELECT VALUE c.n FROM c ORDER BY c.n DESC', { maxItemCount: 20 });
   assert.deepEqual(ordered, Array.from({ length: 150 }, (_, i) => 149 - i));
   assert.equal((await rows(container, 'SELECT VALUE c.n FROM c WHERE c.pk = "k1" ORDER BY c.n', { forceQueryPlan: true })).length, 22);
+  assert.equal((await rows(container, 'SELECT VALUE c.n FROM c WHERE c.pk = "k1"', { forceQueryPlan: true })).length, 22);
   assert.deepEqual(await rows(container, 'SELECT VALUE AVG(c.n) FROM c'), [74.5]);
   assert.equal((await rows(container, 'SELECT c.pk, COUNT(1) AS n FROM c GROUP BY c.pk')).length, 7);
   assert.equal((await rows(container, 'SELECT DISTINCT VALUE c.pk FROM c')).length, 7);

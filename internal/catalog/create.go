@@ -19,6 +19,9 @@ type NewCollection struct {
 	UUID UUID
 	// Sharding makes it a sharded collection; nil for none.
 	Sharding *schema.Sharding
+	// Indexes are created with it, whole or not at all; see CreateIndexes. What CreateWith
+	// returns does not have them yet, its Latest does. Not for views and time series.
+	Indexes []bson.Doc
 }
 
 // Create creates a collection, a view or a time-series collection, as its
@@ -28,7 +31,8 @@ func (c *Catalog) Create(ctx context.Context, ns schema.Namespace, options bson.
 	return c.CreateWith(ctx, ns, NewCollection{Options: options})
 }
 
-// CreateWith is Create with all choices.
+// CreateWith is Create with all choices. Errors: those of CreateIndexes, too, where there are
+// some.
 func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewCollection) (*Collection, error) {
 	var coll *Collection
 	err := c.change(ctx, nothing, func(t *change) (err error) {
@@ -47,7 +51,14 @@ func (c *Catalog) CreateWith(ctx context.Context, ns schema.Namespace, n NewColl
 				b.Doc("idIndex", n.IDIndex.Spec)
 			}
 		})
-		return t.store(coll)
+		if len(n.Indexes) == 0 {
+			return t.store(coll)
+		}
+		if coll.live.gate.TryLock() { // as nobody else sees it yet
+			t.gates = append(t.gates, coll.live)
+		}
+		_, _, err = t.addIndexes(ctx, coll, n.Indexes)
+		return err
 	})
 	if err != nil {
 		return nil, err

@@ -209,6 +209,13 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	return now, nil
 }
 
+// Enter makes the unit a writer of the collection: it waits for DDL here, and not at its
+// first write. Errors as those of Insert.
+func (u *Unit) Enter(ctx context.Context, c *Collection) error {
+	_, err := u.enter(ctx, c)
+	return err
+}
+
 func (u *Unit) inside(l *live) bool {
 	for _, g := range u.gates {
 		if g == l {

@@ -33,23 +33,10 @@ func (r *request) authorize() error {
 
 // proved returns by which kind of proof the request may be run. Errors: those of authorize.
 func (r *request) proved() (kind string, err error) {
-	header := r.header("Authorization")
-	if header == "" {
+	if r.header("Authorization") == "" {
 		return "none", errNoSignature
 	}
-	if s, err := url.QueryUnescape(header); err == nil && strings.Contains(s, "type=") {
-		// A client escapes plus signs in the signature; unescaped ones have become spaces.
-		header = strings.ReplaceAll(s, " ", "+")
-	}
-	signature := ""
-	for p := range strings.SplitSeq(header, "&") {
-		switch name, value, _ := strings.Cut(p, "="); name {
-		case "type":
-			kind = value
-		case "sig":
-			signature = value
-		}
-	}
+	kind, signature := r.authorization()
 	switch kind {
 	case "master":
 		return kind, r.checkMaster(signature)
@@ -61,10 +48,51 @@ func (r *request) proved() (kind string, err error) {
 	return "unknown", errSignature
 }
 
+// authorization reads the header.
+func (r *request) authorization() (kind, signature string) {
+	header := r.header("Authorization")
+	if s, err := url.QueryUnescape(header); err == nil && strings.Contains(s, "type=") {
+		// A client escapes plus signs in the signature; unescaped ones have become spaces.
+		header = strings.ReplaceAll(s, " ", "+")
+	}
+	for p := range strings.SplitSeq(header, "&") {
+		switch name, value, _ := strings.Cut(p, "="); name {
+		case "type":
+			kind = value
+		case "sig":
+			signature = value
+		}
+	}
+	return kind, signature
+}
+
+// proves reports whether the request comes from who has a key or a token of the account, before
+// it is known what its path names: authorize decides what it may do.
+func (r *request) proves() bool {
+	switch kind, signature := r.authorization(); kind {
+	case "master":
+		if r.signed(signature, r.path.link) == nil {
+			return true
+		}
+		return r.signed(signature, r.path.linkByRID()) == nil
+	case "resource":
+		_, err := r.claims(signature)
+		return err == nil
+	case "aad":
+		return r.checkToken(signature) == nil
+	}
+	return false
+}
+
 func (r *request) checkMaster(signature string) error {
 	if err := r.checkID(); err != nil {
 		return err
 	}
+	return r.signed(signature, r.path.link)
+}
+
+// signed checks a signature by the account's key, of a link. Errors: 401, 403.
+func (r *request) signed(signature, link string) error {
 	date := r.header("X-Ms-Date")
 	if date == "" {
 		date = r.header("Date")
@@ -77,7 +105,7 @@ func (r *request) checkMaster(signature string) error {
 		return errDate
 	}
 	given, err := base64.StdEncoding.DecodeString(signature)
-	if err != nil || !hmac.Equal(given, r.s.sign(r.Method, r.path.resourceType, r.path.link, lower)) {
+	if err != nil || !hmac.Equal(given, r.s.sign(r.Method, r.path.resourceType, link, lower)) {
 		return errSignature
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"strings"
+	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -11,6 +12,9 @@ import (
 // Some SDKs name resources by their resource ids, as in the links that the
 // service gives (_self): dbs/<rid>/colls/<rid>/docs/<rid>. Such a request is
 // signed with the last of them, in lower case.
+
+// resolveWait is how long a request waits for the servers that know what a resource id names.
+const resolveWait = 10 * time.Second
 
 // resolve is registry.resolve; a router asks the config servers, where the path may have
 // resource ids.
@@ -67,13 +71,18 @@ func (g *registry) resolve(p *path) {
 
 // name converts a path that names d by its resource id.
 func (d *database) name(p *path) {
-	p.db, p.byRID, p.link = d.id, true, strings.ToLower(p.link[strings.LastIndexByte(p.link, '/')+1:])
+	p.db, p.byRID, p.link = d.id, true, p.linkByRID()
 	for _, c := range d.containers {
 		if c.rid == p.container {
 			p.container = c.id
 			return
 		}
 	}
+}
+
+// linkByRID is what is signed of a path that names resources by their resource ids.
+func (p *path) linkByRID() string {
+	return strings.ToLower(p.link[strings.LastIndexByte(p.link, '/')+1:])
 }
 
 // databaseByRID returns a database, or nil; the caller holds mu.

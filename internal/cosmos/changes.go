@@ -86,6 +86,10 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 	if r.s.shard != nil {
 		place = max(place, from) // a write of before the range came may be in progress
 	}
+	part, err := r.part(c)
+	if err != nil {
+		return nil, 0, err
+	}
 	bytes, hold := 0, r.held.Hold(nil)
 	sort := new(bson.Builder).Int32(fieldLSN, 1).Finish()
 	_, err = r.find(c.collection, filter, sort, 0, func(d bson.Doc) (bool, error) {
@@ -96,7 +100,7 @@ func (r *request) changes(c *container, key []bson.Value, from, settled, since i
 			return false, nil
 		}
 		written, _ := bson.ExactInt64(d.Lookup("_ts"))
-		if c.ttl.expires(d) <= r.expiryTime || written < since {
+		if c.ttl.expires(d) <= r.expiryTime || written < since || !part.has(d) {
 			return true, nil
 		}
 		b := new(bson.Builder)

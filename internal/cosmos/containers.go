@@ -2,6 +2,7 @@ package cosmos
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -29,7 +30,6 @@ type container struct {
 	parentPath, parentRID []string
 
 	retention time.Duration // of the feed of all versions; 0 for none
-	ruled     bool          // on a config server: the collection has had a rule
 
 	collection *catalog.Collection
 	*numbers
@@ -49,9 +49,6 @@ func (c *container) stored() bson.Doc {
 	if c.offer != nil {
 		b.Doc("offer", c.offer)
 	}
-	if c.ruled {
-		b.Bool("ruled", true)
-	}
 	return b.Finish()
 }
 
@@ -59,7 +56,7 @@ func loadContainer(d bson.Doc) (*container, error) {
 	id := d.Lookup("_id").Doc()
 	c := &container{
 		db: id.Lookup("d").Str(), rid: d.Lookup("rid").Str(), etag: d.Lookup("etag").Str(), seconds: d.Lookup("ts").Int64(), created: d.Lookup("created").Int64(),
-		numbers: &numbers{}, ruled: d.Lookup("ruled").Truthy(),
+		numbers: &numbers{},
 	}
 	if o := d.Lookup("offer"); o.Type == bson.TypeDocument {
 		c.offer = o.Doc()
@@ -225,7 +222,7 @@ func (r *request) postContainers() error {
 		}
 		return r.queryResources(body, d.rid, "DocumentCollections", r.containerDocs(d))
 	}
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}
@@ -259,14 +256,13 @@ func (r *request) postContainers() error {
 	if c.offer, err = r.newOffer(); err != nil {
 		return err
 	}
-	if err := g.keeper.create(r.Context(), c); err != nil {
-		return err
-	}
-	if err := g.put(r.Context(), containersNamespace, c.stored()); err != nil {
+	// From here on nobody ends it: of what it does, others would remain undone.
+	ctx := context.WithoutCancel(r.Context())
+	if err := g.keeper.create(ctx, c); err != nil {
 		return err
 	}
 	g.publish(d.with(c.id, c))
-	if err := g.keeper.retain(r.Context()); err != nil {
+	if err := g.keeper.retain(ctx); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
@@ -366,17 +362,19 @@ func (r *request) putContainer(body bson.Doc) error {
 	if err := g.keeper.check(&n); err != nil {
 		return err
 	}
-	if err := g.keeper.change(r.Context(), &n); err != nil {
+	// From here on nobody ends it: the rule would be another one than the definition's.
+	ctx := context.WithoutCancel(r.Context())
+	if err := g.keeper.change(ctx, &n); err != nil {
 		return err
 	}
-	if err := g.put(r.Context(), containersNamespace, n.stored()); err != nil {
-		return err
+	if err := g.put(ctx, containersNamespace, n.stored()); err != nil {
+		return errors.Join(err, g.keeper.change(ctx, c))
 	}
 	g.publish(d.with(n.id, &n))
-	if err := g.keeper.retain(r.Context()); err != nil {
+	if err := g.keeper.retain(ctx); err != nil {
 		return err
 	}
-	if err := g.keeper.dropExcluded(r.Context(), &n); err != nil {
+	if err := g.keeper.dropExcluded(ctx, &n); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
@@ -386,7 +384,7 @@ func (r *request) putContainer(body bson.Doc) error {
 
 func (r *request) deleteContainer() error {
 	g := r.s.registry
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}
@@ -406,6 +404,7 @@ func (r *request) deleteContainer() error {
 // drop removes a container with all its items. It ignores what MongoDB clients have
 // dropped already.
 func (g *registry) drop(ctx context.Context, c *container) error {
+	ctx = context.WithoutCancel(ctx)
 	if err := g.keeper.drop(ctx, c); err != nil {
 		return err
 	}

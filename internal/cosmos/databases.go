@@ -59,7 +59,7 @@ func (r *request) postDatabases() error {
 		return err
 	}
 	g := r.s.registry
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}
@@ -109,7 +109,7 @@ func (r *request) listDatabases() error {
 
 func (r *request) deleteDatabase() error {
 	g := r.s.registry
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}

@@ -114,6 +114,8 @@ func asError(err error) *Error {
 		return &Error{Status: http.StatusForbidden, Substatus: substatusNotWritable, Message: "The requested operation cannot be performed at this region"}
 	case mongoerr.InternalError:
 		return newError(http.StatusInternalServerError, "%s", e.Message)
+	case mongoerr.BSONObjectTooLarge:
+		return errTooLarge
 	case mongoerr.ExceededMemoryLimit:
 		return newError(http.StatusTooManyRequests, "%s", e.Message)
 	case mongoerr.StaleConfig, mongoerr.StaleDbVersion, mongoerr.StaleEpoch, mongoerr.HostUnreachable, mongoerr.FailedToSatisfyReadPreference,

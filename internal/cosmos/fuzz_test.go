@@ -55,7 +55,7 @@ func FuzzPatch(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if changed, err := p.apply(item, epoch); err == nil && changed.Lookup("id").Str() != "1" {
+		if changed, err := p.apply(item, epoch, func(*nosql.Run) {}); err == nil && changed.Lookup("id").Str() != "1" {
 			t.Fatalf("%q changed the id: %s", s, changed)
 		}
 	})

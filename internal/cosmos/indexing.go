@@ -204,13 +204,18 @@ func parseUniqueKeys(v bson.Value) ([]uniqueKey, error) {
 // index returns the unique index that enforces u within each partition.
 func (u uniqueKey) index() bson.Doc {
 	paths := []string{"_id.p"}
-	name := "unique"
+	name := uniqueKeyName
 	for _, p := range u {
 		paths = append(paths, strings.Join(append([]string{storedName(p[0])}, p[1:]...), "."))
 		name += "/" + strings.Join(p, "/")
 	}
 	return indexSpec(name, true, paths...)
 }
+
+// uniqueKeyName begins the names of the indexes of unique keys.
+const uniqueKeyName = "unique"
+
+func isUniqueKey(index string) bool { return strings.HasPrefix(index, uniqueKeyName+"/") }
 
 func sameUniqueKeys(a, b []uniqueKey) bool {
 	return slices.EqualFunc(a, b, func(x, y uniqueKey) bool {

@@ -1,7 +1,6 @@
 package cosmos
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -33,6 +32,7 @@ type operation struct {
 	patch   *patch
 	ifMatch string
 	ifNone  string
+	expired bool // also of an item that has expired
 }
 
 type operationKind int
@@ -53,19 +53,27 @@ type outcome struct {
 	charge float64
 }
 
-// moment is the time of an operation: the second by which items are expired, and the
-// second of its writes (see catalog.Clock).
-type moment struct{ expiryTime, written int64 }
+// stamp makes the time of what the unit writes, and by which items are expired, now. It is
+// called where nothing is waited for any more: so times of an item never go back, and none
+// expires before it is there.
+func (r *request) stamp(u *catalog.Unit) {
+	r.expiryTime, r.written = r.s.clock.ExpiryTime()/1000, r.s.clock.Stamped()
+	u.SetTime(r.written)
+}
 
 // apply runs an operation in a unit. number is its position in the change feed. Errors are *Error except those of storage.
-func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, at moment, number int64) (*outcome, error) {
-	id := op.id
+func (r *request) apply(c *container, u *catalog.Unit, op *operation, number int64) (*outcome, error) {
+	ctx, id := r.Context(), op.id
 	if op.kind == opCreate || op.kind == opUpsert {
 		id = op.body.Lookup("id").Str()
 	}
 	if op.kind == opCreate {
 		// Usually the id is not in use, and one lookup is enough.
-		item := c.store(op.body, op.key, id, nil, at.written, number)
+		if err := u.Enter(ctx, c.collection); err != nil {
+			return nil, err
+		}
+		r.stamp(u)
+		item := c.store(op.body, op.key, id, nil, r.written, number)
 		if err := u.Insert(ctx, c.collection, item); !mongoerr.Is(err, mongoerr.DuplicateKey) {
 			return &outcome{http.StatusCreated, item, chargeWrite}, err
 		}
@@ -74,8 +82,9 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if err != nil {
 		return nil, err
 	}
+	r.stamp(u)
 	alive := old
-	if old != nil && c.ttl.expires(old) <= at.expiryTime {
+	if old != nil && !op.expired && c.ttl.expires(old) <= r.expiryTime {
 		alive = nil
 	}
 	if err := op.check(alive); err != nil {
@@ -89,7 +98,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	}
 	body := op.body
 	if op.kind == opPatch {
-		if body, err = op.patch.apply(alive, at.written); err != nil {
+		if body, err = op.patch.apply(alive, r.written, r.bound); err != nil {
 			return nil, err
 		}
 		if bson.ExceedsDepth(body, nosql.MaxJSONDepth) {
@@ -103,7 +112,7 @@ func (c *container) apply(ctx context.Context, u *catalog.Unit, op *operation, a
 	if alive == nil {
 		out.status, out.charge = http.StatusCreated, chargeWrite
 	}
-	out.item = c.store(body, op.key, id, alive, at.written, number)
+	out.item = c.store(body, op.key, id, alive, r.written, number)
 	if alive == nil {
 		// What has expired and is still there makes room, and is told of as expired.
 		if err := u.Insert(ctx, c.collection, out.item); old == nil || !mongoerr.Is(err, mongoerr.DuplicateKey) {
@@ -230,6 +239,28 @@ func shownName(name string) string {
 	return ""
 }
 
+// jsonGrowth is how many times longer a document can be as JSON: "\u0001" for one byte.
+const jsonGrowth = 6
+
+// textSize is the size of an item as the service bounds it: that of its JSON, without the
+// fields that the server sets.
+func textSize(body bson.Doc) int {
+	room := pageRoom.Get().(*[]byte)
+	defer pageRoom.Put(room)
+	text := (*room)[:0]
+	n := len("{}")
+	for it := body.Iter(); it.Next(); {
+		if !systemOfItem[it.Key] {
+			text = nosql.AppendJSON(append(nosql.AppendJSONText(append(text[:0], ','), it.Key), ':'), it.Value)
+			n += len(text)
+		}
+	}
+	if cap(text) <= maxPageRoom {
+		*room = text
+	}
+	return n - 1 // the first field has no comma
+}
+
 // checkBody checks that a body is a valid item with the partition key and, unless id is
 // "", with that id. Errors: 400, 413.
 func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error {
@@ -241,7 +272,7 @@ func (c *container) checkBody(body bson.Doc, key []bson.Value, id string) error 
 		return badRequest("The id of an item is longer than %d characters.", maxID)
 	case id != "" && own.Str() != id:
 		return badRequest("The id of an item cannot be changed: the path says '%s', the body '%s'.", id, own.Str())
-	case len(body) > maxBody:
+	case len(body) > maxBody/jsonGrowth && textSize(body) > maxBody:
 		return errTooLarge
 	}
 	if err := c.ttl.checkItem(body); err != nil {
@@ -275,13 +306,12 @@ func (r *request) write(c *container, ops []*operation) (outs []*outcome, failed
 	before := r.keptBytes
 	err = r.s.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 		u.Memory = account.Hold(waiter)
-		u.SetTime(r.written)
 		u.Guard = r.guard()
 		u.Numbered(c.collection, first, len(ops))
 		outs, r.keptBytes = outs[:0], before
 		for i, op := range ops {
 			failed = i
-			out, err := c.apply(ctx, u, op, moment{r.expiryTime, r.written}, first+int64(i))
+			out, err := r.apply(c, u, op, first+int64(i))
 			if err == nil {
 				err = r.keep(out)
 			}
@@ -508,7 +538,8 @@ func (r *request) postItems() error {
 	return r.one(c, op)
 }
 
-// deletePartition removes all items of a partition.
+// deletePartition removes all items of a partition, also those that have expired and are still
+// there: a longer time to live would bring them back.
 func (r *request) deletePartition() error {
 	c, err := r.container()
 	if err != nil {
@@ -521,7 +552,7 @@ func (r *request) deletePartition() error {
 	var ids []bson.Value
 	remove := func() error {
 		for _, id := range ids {
-			op := &operation{kind: opDelete, key: key, id: id.Doc().Lookup("i").Str()}
+			op := &operation{kind: opDelete, key: key, id: id.Doc().Lookup("i").Str(), expired: true}
 			if _, _, err := r.write(c, []*operation{op}); err != nil && err != errNotFound {
 				return err
 			}
@@ -529,7 +560,9 @@ func (r *request) deletePartition() error {
 		ids = ids[:0]
 		return nil
 	}
-	_, err = r.find(c.collection, c.key.partition(key), nil, 0, func(d bson.Doc) (bool, error) {
+	q := newQuery()
+	q.All = true
+	_, err = findBy(r.ctx, r, r.s.o.Exec, c.collection, q, c.key.partition(key), nil, func(d bson.Doc) (bool, error) {
 		ids = append(ids, d.Lookup("_id").Clone())
 		if len(ids) < maxBatch {
 			return true, nil

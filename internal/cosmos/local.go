@@ -3,7 +3,7 @@ package cosmos
 import (
 	"context"
 
-	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -35,29 +35,33 @@ func (k local) retain(ctx context.Context) error { return k.s.retain(ctx) }
 // exists implements keeper.
 func (k local) exists(c *container) bool { return c.collection.Latest() != nil }
 
-// create implements keeper.
+// create implements keeper. The definition is stored first: without a collection it is none, and
+// the next creation of the name replaces it. The collection comes with all that it needs.
 func (k local) create(ctx context.Context, c *container) error {
-	ns, cat := namespace(c.db, c.id), k.s.o.Catalog
-	if _, err := cat.Create(ctx, ns, (&schema.Options{PreAndPostImages: c.retention > 0}).Doc()); err != nil {
+	ns, cat, g := namespace(c.db, c.id), k.s.o.Catalog, k.s.registry
+	if cat.Lookup(ns) != nil {
+		return mongoerr.New(mongoerr.NamespaceExists, "Collection %s already exists.", ns)
+	}
+	if err := g.put(ctx, containersNamespace, c.stored()); err != nil {
 		return err
 	}
 	own, unique := c.indexes()
-	_, _, err := cat.CreateIndexes(ctx, ns, own)
-	for _, spec := range unique {
-		if err == nil {
-			if _, _, err = cat.CreateIndexes(ctx, ns, []bson.Doc{spec}); err != nil {
-				err = badRequest("The unique key policy is invalid: %v", err)
-			}
-		}
+	n := catalog.NewCollection{Options: (&schema.Options{PreAndPostImages: c.retention > 0}).Doc(), Indexes: append(own, unique...)}
+	if c.ttl.on {
+		n.Indexes = append(n.Indexes, c.rule())
 	}
+	coll, err := cat.CreateWith(ctx, ns, n)
 	if err != nil { // a definition that the catalog rejects leaves nothing behind
-		if _, dropErr := cat.Drop(ctx, ns); dropErr != nil {
-			return dropErr
+		if len(unique) > 0 && !mongoerr.Is(err, mongoerr.NamespaceExists, mongoerr.InternalError, mongoerr.OutOfDiskSpace) && !ofServers(err) {
+			err = badRequest("The unique key policy is invalid: %v", err)
+		}
+		if gone := g.remove(ctx, containersNamespace, c.storedID()); gone != nil {
+			return gone
 		}
 		return err
 	}
-	c.collect(cat.Lookup(ns))
-	return k.s.setRule(ctx, c)
+	c.collect(coll)
+	return nil
 }
 
 // change implements keeper.

@@ -37,12 +37,21 @@ func newOfferID() string {
 	return encodeRID(id[8:12])
 }
 
-// offer is an offer with its resource.
-func offerDoc(o bson.Doc, rid, self string, seconds int64) bson.Doc {
+// changedOffer is an offer with new content.
+func changedOffer(id string, content bson.Value, seconds int64) bson.Doc {
+	return new(bson.Builder).String("id", id).Value("content", content).String("etag", newETag(seconds)).Int64("ts", seconds).Finish()
+}
+
+// offerDoc returns an offer for clients, with its resource. One that was never changed has the
+// etag and the time that the resource was made with.
+func offerDoc(o bson.Doc, rid, self, etag string, seconds int64) bson.Doc {
 	id := o.Lookup("id").Str()
+	if own := o.Lookup("etag"); own.Type == bson.TypeString {
+		etag, seconds = own.Str(), o.Lookup("ts").Int64()
+	}
 	var b bson.Builder
 	b.String("resource", self).String("offerType", "Invalid").String("offerResourceId", rid).String("offerVersion", "V2").Value("content", o.Lookup("content"))
-	b.String("id", id).String("_rid", id).String("_self", "offers/"+id+"/").String("_etag", newETag(seconds))
+	b.String("id", id).String("_rid", id).String("_self", "offers/"+id+"/").String("_etag", etag)
 	return b.Int64("_ts", seconds).Finish()
 }
 
@@ -50,11 +59,11 @@ func offerDoc(o bson.Doc, rid, self string, seconds int64) bson.Doc {
 func (g *registry) eachOffer(f func(offer bson.Doc, d *database, c *container)) {
 	for _, d := range g.databases() {
 		if d.offer != nil {
-			f(offerDoc(d.offer, d.rid, "dbs/"+d.rid+"/", d.seconds), d, nil)
+			f(offerDoc(d.offer, d.rid, "dbs/"+d.rid+"/", d.etag, d.seconds), d, nil)
 		}
 		for _, c := range g.list(d) {
 			if c.offer != nil {
-				f(offerDoc(c.offer, c.rid, c.selfLink, c.seconds), d, c)
+				f(offerDoc(c.offer, c.rid, c.selfLink, c.etag, c.seconds), d, c)
 			}
 		}
 	}
@@ -103,15 +112,18 @@ func (r *request) getOffer() error {
 // putOffer changes a throughput.
 func (r *request) putOffer(body bson.Doc) error {
 	g := r.s.registry
-	_, d, c, err := r.findOffer()
+	old, d, c, err := r.findOffer()
 	if err != nil {
+		return err
+	}
+	if err := r.ifMatch(old.Lookup("_etag").Str()); err != nil {
 		return err
 	}
 	content := body.Lookup("content")
 	if content.Type != bson.TypeDocument {
 		return badRequest("The offer has no content: %s", nosql.AppendJSONDocument(nil, body))
 	}
-	changed := new(bson.Builder).String("id", r.path.offer).Value("content", content).Finish()
+	changed := changedOffer(r.path.offer, content, r.written)
 	if c == nil {
 		n := *d
 		n.offer = changed
@@ -119,7 +131,7 @@ func (r *request) putOffer(body bson.Doc) error {
 			return err
 		}
 		g.publish(&n)
-		return r.resource(http.StatusOK, offerDoc(changed, d.rid, "dbs/"+d.rid+"/", r.written))
+		return r.resource(http.StatusOK, offerDoc(changed, d.rid, "dbs/"+d.rid+"/", "", 0))
 	}
 	n := *c
 	n.offer = changed
@@ -127,5 +139,5 @@ func (r *request) putOffer(body bson.Doc) error {
 		return err
 	}
 	g.publish(d.with(n.id, &n))
-	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.selfLink, r.written))
+	return r.resource(http.StatusOK, offerDoc(changed, c.rid, c.selfLink, "", 0))
 }

@@ -181,7 +181,8 @@ func (k clusterKeeper) exists(c *container) bool {
 }
 
 // create implements keeper. A collection that is a container's, but has no definition, is what
-// is left of a creation that ended early: nobody has written to it.
+// is left of a creation that ended early: nobody has written to it. Its definition is stored after
+// it is made, as routers rely on.
 func (k clusterKeeper) create(ctx context.Context, c *container) error {
 	// Where the server died between the two steps of a deletion.
 	if err := k.s.registry.remove(ctx, containersNamespace, c.storedID()); err != nil {
@@ -189,7 +190,8 @@ func (k clusterKeeper) create(ctx context.Context, c *container) error {
 	}
 	c.writes = &catalog.Numbering{}
 	ns := namespace(c.db, c.id)
-	if !k.exists(c) {
+	left := k.exists(c)
+	if !left {
 		names, err := k.Names(ctx, ns.DB)
 		if err != nil {
 			return err
@@ -198,15 +200,19 @@ func (k clusterKeeper) create(ctx context.Context, c *container) error {
 			return mongoerr.New(mongoerr.NamespaceExists, "a collection '%s' already exists", ns)
 		}
 	}
-	if err := k.run(ctx, new(bson.Builder).String("_configsvrShardCollection", ns.String()).Doc("key", containerKey).Finish()); err != nil {
+	err := k.run(ctx, new(bson.Builder).String("_configsvrShardCollection", ns.String()).Doc("key", containerKey).Finish())
+	if err == nil && left {
+		err = k.dropIndexes(ctx, ns, func(name string) bool { return name == ruleName || isUniqueKey(name) })
+	}
+	if err != nil {
 		return err
 	}
 	own, unique := c.indexes()
 	if c.ttl.on {
-		own, c.ruled = append(own, c.rule()), true
+		own = append(own, c.rule())
 	}
-	err := k.createIndexes(ctx, ns, own)
-	if err == nil && c.retention > 0 {
+	err = k.createIndexes(ctx, ns, own)
+	if err == nil && (c.retention > 0 || left) {
 		err = k.keepImages(ctx, c)
 	}
 	for _, spec := range unique {
@@ -216,10 +222,12 @@ func (k clusterKeeper) create(ctx context.Context, c *container) error {
 			}
 		}
 	}
-	if err != nil { // a definition that the catalog rejects leaves nothing behind
-		if dropErr := k.drop(ctx, c); dropErr != nil {
-			return dropErr
-		}
+	if err == nil {
+		return k.s.registry.put(ctx, containersNamespace, c.stored())
+	}
+	// A definition that the catalog rejects leaves nothing behind.
+	if dropErr := k.drop(ctx, c); dropErr != nil {
+		return dropErr
 	}
 	return err
 }
@@ -272,11 +280,16 @@ func (k clusterKeeper) change(ctx context.Context, c *container) error {
 			return err
 		}
 	}
-	switch {
-	case !c.ruled && !c.ttl.on:
+	// The index and not the definition says whether there is a rule: a change may have ended
+	// between the two.
+	names, err := k.Indexes(ctx, ns.String())
+	if err != nil {
+		return err
+	}
+	switch ruled := slices.Contains(names, ruleName); {
+	case !ruled && !c.ttl.on:
 		return nil
-	case !c.ruled:
-		c.ruled = true
+	case !ruled:
 		return k.createIndexes(ctx, ns, []bson.Doc{c.rule()})
 	}
 	b := new(bson.Builder).String("_configsvrCollMod", ns.String()).OpenDoc("command").String("collMod", ns.Coll).OpenDoc("index").String("name", ruleName)
@@ -303,12 +316,16 @@ func (k clusterKeeper) names(ctx context.Context, db string) (all []schema.Names
 
 // dropExcluded implements keeper.
 func (k clusterKeeper) dropExcluded(ctx context.Context, c *container) error {
-	ns := namespace(c.db, c.id)
+	return k.dropIndexes(ctx, namespace(c.db, c.id), func(name string) bool { return onDemand(name) && !c.indexing.allows(name) })
+}
+
+// dropIndexes drops the indexes that goes says so of, by their names.
+func (k clusterKeeper) dropIndexes(ctx context.Context, ns schema.Namespace, goes func(name string) bool) error {
 	names, err := k.Indexes(ctx, ns.String())
 	if err != nil {
 		return err
 	}
-	gone := slices.DeleteFunc(names, func(name string) bool { return !onDemand(name) || c.indexing.allows(name) })
+	gone := slices.DeleteFunc(names, func(name string) bool { return !goes(name) })
 	if len(gone) == 0 {
 		return nil
 	}

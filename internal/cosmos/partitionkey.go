@@ -12,6 +12,8 @@ import (
 type partitionKey struct {
 	paths  [][]string
 	system bool // the client gave none: /_partitionKey, which is optional in items
+	// hashes2 says that SDKs make hashes of the key as of version 2.
+	hashes2 bool
 }
 
 // maxKeyPaths is the service's bound on hierarchical keys.
@@ -20,13 +22,14 @@ const maxKeyPaths = 3
 // parsePartitionKey reads a definition's partitionKey. Errors: 400.
 func parsePartitionKey(v bson.Value) (partitionKey, error) {
 	if v.IsNullish() {
-		return partitionKey{paths: [][]string{{"_partitionKey"}}, system: true}, nil
+		return partitionKey{paths: [][]string{{"_partitionKey"}}, system: true, hashes2: true}, nil
 	}
 	bad := badRequest("The partition key component definition path is invalid.")
 	if v.Type != bson.TypeDocument || v.Doc().Lookup("paths").Type != bson.TypeArray {
 		return partitionKey{}, bad
 	}
-	k := partitionKey{system: v.Doc().Lookup("systemKey").Truthy()}
+	d := v.Doc()
+	k := partitionKey{system: d.Lookup("systemKey").Truthy(), hashes2: d.Lookup("version").IsNumber() && bson.ToDouble(d.Lookup("version")) == 2}
 	for p := range v.Doc().Lookup("paths").Doc().Values() {
 		if p.Type != bson.TypeString {
 			return k, bad

@@ -112,13 +112,25 @@ func pointer(p string) ([]string, error) {
 	return names, nil
 }
 
-// apply returns the new body of an item. Errors: 412 if the condition does not hold,
-// 400 for a path that does not exist.
-func (p *patch) apply(item bson.Doc, seconds int64) (bson.Doc, error) {
+// maxConditionSteps bounds the evaluation of a condition, during which its item is locked:
+// it takes a second or two at the most (nosql.Run.Within).
+const maxConditionSteps = 1 << 20
+
+// bound gives a run that cannot wait for memory its bounds.
+func (r *request) bound(run *nosql.Run) {
+	run.Hold(r.held.Hold(nil))
+	run.Until(r.interrupted)
+}
+
+// apply returns the new body of an item. bound is called with the run of the condition.
+// Errors: 412 if the condition does not hold, 400 for a path that does not exist.
+func (p *patch) apply(item bson.Doc, seconds int64, bound func(*nosql.Run)) (bson.Doc, error) {
 	body := present(item)
 	if p.condition != nil {
 		holds := false
 		run := p.condition.Start(time.Unix(seconds, 0), func(bson.Value) bool { holds = true; return false })
+		bound(run)
+		run.Within(maxConditionSteps)
 		if _, err := run.Add(body); err != nil {
 			return nil, err
 		}

@@ -29,8 +29,9 @@ func loadPermission(d bson.Doc) *permission {
 	}
 }
 
-// read reads a permission's definition. Errors: 400.
-func (p *permission) read(body bson.Doc) error {
+// readPermission reads a permission's definition into p. Errors: 400, also for a resource of
+// another database than the user's.
+func (r *request) readPermission(p *permission, body bson.Doc) error {
 	var err error
 	if p.id, err = newID(body); err != nil {
 		return err
@@ -41,6 +42,9 @@ func (p *permission) read(body bson.Doc) error {
 	}
 	if resource.Type != bson.TypeString || resource.Str() == "" {
 		return badRequest("The input content is invalid because the required properties - 'resource; ' - are missing")
+	}
+	if !r.ofDatabase(resource.Str()) {
+		return badRequest("The resource '%s' is not in the database of the user.", resource.Str())
 	}
 	p.mode, p.resource, p.key = mode.Str(), resource.Str(), body.Lookup("resourcePartitionKey").Clone()
 	if !p.key.IsMissing() && !isPartitionKey(p.key) {
@@ -140,7 +144,7 @@ func (r *request) postPermissions(body bson.Doc) error {
 		return r.queryResources(body, u.rid, "Permissions", docs)
 	}
 	p := &permission{}
-	if err := p.read(body); err != nil {
+	if err := r.readPermission(p, body); err != nil {
 		return err
 	}
 	for i, old := range u.permissions {
@@ -149,6 +153,9 @@ func (r *request) postPermissions(body bson.Doc) error {
 		}
 		if !r.flag("X-Ms-Documentdb-Is-Upsert") {
 			return errConflict
+		}
+		if err := r.ifMatch(old.etag); err != nil {
+			return err
 		}
 		p.rid = old.rid
 		return r.storePermission(http.StatusOK, u, i, p)
@@ -196,7 +203,7 @@ func (r *request) putPermission(body bson.Doc) error {
 		return err
 	}
 	p := &permission{rid: u.permissions[i].rid}
-	if err := p.read(body); err != nil {
+	if err := r.readPermission(p, body); err != nil {
 		return err
 	}
 	for j, other := range u.permissions {
@@ -209,7 +216,7 @@ func (r *request) putPermission(body bson.Doc) error {
 
 func (r *request) deletePermission() error {
 	g := r.s.registry
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}

@@ -67,8 +67,28 @@ func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Do
 	if err != nil {
 		return err
 	}
-	var rows []bson.Value
-	run := q.Start(r.s.clock.At(r.now), func(v bson.Value) bool { rows = append(rows, v); return true })
+	size, err := r.pageSize()
+	if err != nil {
+		return err
+	}
+	from, err := r.continuation()
+	if err != nil {
+		return err
+	}
+	rows, skip := &rowWriter{hold: r.held.Hold(nil)}, from.rows
+	run := q.Start(r.s.clock.At(r.now), func(v bson.Value) bool {
+		switch {
+		case skip > 0:
+			skip--
+		case rows.full(size):
+			r.w.Header().Set("X-Ms-Continuation", place{rows: from.rows + int64(rows.n)}.token())
+			return false
+		default:
+			rows.add(v)
+		}
+		return true
+	})
+	r.bound(run)
 	for _, d := range docs {
 		if more, err := run.Add(d); err != nil {
 			return err
@@ -80,7 +100,7 @@ func (r *request) queryResources(body bson.Doc, rid, name string, docs []bson.Do
 		return err
 	}
 	r.charge = chargeQuery
-	return r.sendPage(rid, name, rows)
+	return r.sendFeedOf(rid, name, rows)
 }
 
 // query runs a query over items.
@@ -111,6 +131,16 @@ func (r *request) query(c *container) error {
 	}
 	if key == nil {
 		key = c.key.fixed(q)
+		// An SDK sends the query to each range: that of the key answers it.
+		if key != nil && !across && r.s.o.Cluster != nil && r.header(rangeHeader) != "" {
+			k, err := r.scope()
+			if err != nil {
+				return err
+			}
+			if !k.has(key) {
+				return r.sendFeed(c.rid, "Documents", nil)
+			}
+		}
 	}
 	if r.s.o.Cluster != nil && len(key) == len(c.key.paths) {
 		return r.onPartition(func(*container) ([]bson.Value, error) { return key, nil })
@@ -234,9 +264,12 @@ func (r *request) page(c *container, q *nosql.Query, s nosql.Shape, key []bson.V
 	if err != nil {
 		return err
 	}
-	p := &pager{r: r, c: c, q: q, shape: s, within: within, from: from, size: size, whole: s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
+	p := &pager{r: r, c: c, q: q, shape: s, within: within, from: from, size: size, whole: !q.NeedsItems() || s.Staged || s.OrderBy || s.GroupBy || s.Distinct || s.Top || s.OffsetLimit || len(s.Aggregates) > 0}
 	p.unordered = len(s.Aggregates) > 0 && !s.GroupBy
-	p.identity = identity
+	p.identity = identity + r.header(startHeader) + r.header(endHeader)
+	if p.part, err = r.part(c); err != nil {
+		return err
+	}
 	room := pageRoom.Get().(*[]byte)
 	p.rows.out, p.rows.hold, p.restHold = (*room)[:0], r.held.Hold(nil), r.held.Hold(nil)
 	defer func() {
@@ -279,6 +312,7 @@ type pager struct {
 	q      *nosql.Query
 	shape  nosql.Shape
 	within bson.Doc // the range, or nil
+	part   *keyPart // the part of it, or nil
 	from   place
 	size   int
 	whole  bool // rows are returned only after all items: the place counts rows
@@ -311,7 +345,7 @@ type pager struct {
 
 func (p *pager) run(key []bson.Value) error {
 	p.skip = p.from.rows
-	p.placed = p.whole && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
+	p.placed = p.whole && p.q.NeedsItems() && !p.shape.GroupBy && !p.shape.Staged && len(p.shape.Aggregates) == 0
 	p.lsn, p.until = p.c.writes.Latest(), math.MaxInt64
 	p.collecting = p.whole && p.c.collection != nil && p.c.writes.Settled() == p.lsn
 	run := p.q.Start(p.r.s.clock.At(p.r.now), p.emit)
@@ -373,7 +407,7 @@ func (p *pager) take(run *nosql.Run, d bson.Doc) (bool, error) {
 	var b bson.Builder
 	item, number, expires := p.c.view(b.Reset(p.item[:0]), d)
 	p.item = item
-	if expires <= p.r.expiryTime {
+	if expires <= p.r.expiryTime || !p.part.has(d) {
 		return true, nil
 	}
 	p.until = min(p.until, expires)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // keyRange is a range of the hashes of partition keys: all of them on a server that is in no
@@ -155,6 +156,12 @@ func parseBound(text string) (*int64, error) {
 		return nil, bad
 	}
 	return &hash, nil
+}
+
+// has reports whether the range has a partition.
+func (k keyRange) has(key []bson.Value) bool {
+	hash := schema.HashOf(bson.Document(keyDocument(key...)), nil)
+	return (k.low == nil || *k.low <= hash) && (k.high == nil || hash < *k.high)
 }
 
 // append adds the bounds to a command.

@@ -73,8 +73,8 @@ type keeper interface {
 	exists(c *container) bool
 	// check rejects a definition that this server cannot have. Errors: 400.
 	check(c *container) error
-	// create makes the collection of a container, with its indexes and its rule. Errors: 400 if
-	// the catalog rejects the unique keys.
+	// create stores the definition of a container, and makes its collection, with its indexes and
+	// its rule. Errors: 400 if the catalog rejects the unique keys.
 	create(ctx context.Context, c *container) error
 	// change has the collection follow a changed definition, except its indexes.
 	change(ctx context.Context, c *container) error
@@ -169,11 +169,20 @@ func find(ctx context.Context, x *exec.Executor, c *catalog.Collection, filter, 
 // statistics. It returns how many documents were read. Errors: 13388 where a router's version
 // of the collection is not this shard's.
 func findFor(ctx context.Context, r *request, x *exec.Executor, c *catalog.Collection, filter, sort bson.Doc, limit int64, f func(bson.Doc) (bool, error)) (docs int64, err error) {
+	q := newQuery()
+	q.Limit = limit
+	return findBy(ctx, r, x, c, q, filter, sort, f)
+}
+
+func newQuery() *exec.Query {
+	return &exec.Query{Query: plan.Query{Env: expr.NewEnv(0)}, AllowDiskUse: true}
+}
+
+// findBy is findFor by a query that has no filter and no sort yet.
+func findBy(ctx context.Context, r *request, x *exec.Executor, c *catalog.Collection, q *exec.Query, filter, sort bson.Doc, f func(bson.Doc) (bool, error)) (docs int64, err error) {
 	if c = c.Latest(); c == nil {
 		return 0, errNotFound
 	}
-	q := &exec.Query{Query: plan.Query{Env: expr.NewEnv(0)}, AllowDiskUse: true}
-	q.Limit = limit
 	if q.Filter, err = match.Parse(filter, nil); err != nil {
 		return 0, err
 	}
@@ -235,11 +244,26 @@ func book(op *command.Op, cur *exec.Cursor) int64 {
 
 // put stores a definition.
 func (g *registry) put(ctx context.Context, ns schema.Namespace, doc bson.Doc) error {
+	return g.replace(ctx, ns, doc.Lookup("_id"), doc)
+}
+
+// replace stores a definition, and removes the one with an _id if its own is another one.
+func (g *registry) replace(ctx context.Context, ns schema.Namespace, was bson.Value, doc bson.Doc) error {
 	c, err := g.collection(ctx, ns)
 	if err != nil {
 		return err
 	}
 	return g.catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		if !bson.Equal(was, doc.Lookup("_id")) {
+			gone := c.AppendIDKey(nil, was)
+			if old, err := u.LockRecord(ctx, c, gone); err != nil {
+				return err
+			} else if old != nil {
+				if err := u.Delete(ctx, c, gone, old); err != nil {
+					return err
+				}
+			}
+		}
 		key := c.AppendIDKey(nil, doc.Lookup("_id"))
 		old, err := u.LockRecord(ctx, c, key)
 		if err != nil {

@@ -76,18 +76,9 @@ func (r *request) signsTokens() []byte {
 // checkResourceToken checks a token of newToken. Errors: 401 if it is invalid, 403 if
 // it has expired or does not allow the request.
 func (r *request) checkResourceToken(signature string) error {
-	proved, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
-	given, err := base64.StdEncoding.DecodeString(proved)
-	if err != nil || !hmac.Equal(given, proof(r.s.tokenKey, claim)) {
-		return errSignature
-	}
-	text, err := base64.StdEncoding.DecodeString(claim)
+	c, err := r.claims(signature)
 	if err != nil {
-		return errSignature
-	}
-	c, err := parseObject(text)
-	if err != nil {
-		return errSignature
+		return err
 	}
 	issued := c.Lookup("i")
 	if expires, _ := bson.ExactInt64(c.Lookup("e")); r.expiryTime >= expires || issued.Type != bson.TypeString { // or from before there were ids in tokens
@@ -178,6 +169,24 @@ func (r *request) mayUse(rid string) error {
 	return nil
 }
 
+// claims returns what a token of newToken says. Errors: 401 if this account did not make it.
+func (r *request) claims(signature string) (bson.Doc, error) {
+	proved, claim, _ := strings.Cut(strings.TrimSuffix(signature, ";"), ";")
+	given, err := base64.StdEncoding.DecodeString(proved)
+	if err != nil || !hmac.Equal(given, proof(r.s.tokenKey, claim)) {
+		return nil, errSignature
+	}
+	text, err := base64.StdEncoding.DecodeString(claim)
+	if err != nil {
+		return nil, errSignature
+	}
+	c, err := parseObject(text)
+	if err != nil {
+		return nil, errSignature
+	}
+	return c, nil
+}
+
 // onlyReads reports whether the request changes nothing. A POST may be a query, if its
 // handler accepts one.
 func (r *request) onlyReads() bool {
@@ -196,7 +205,13 @@ func (r *request) checkPartition(key string) error {
 	if r.partition.IsMissing() {
 		return nil
 	}
-	if asked, err := nosql.ParseJSON([]byte(key)); err != nil || !bson.Equal(asked, r.partition) {
+	asked, err := nosql.ParseJSON([]byte(key))
+	if err != nil || asked.Type != bson.TypeArray || r.partition.Type != bson.TypeArray {
+		return errForbidden
+	}
+	// A prefix of a hierarchical key stands for all below it.
+	keys, prefix := asked.Doc().Slice(), r.partition.Doc().Slice()
+	if len(prefix) == 0 || len(keys) < len(prefix) || !sameKey(keys[:len(prefix)], prefix) {
 		return errForbidden
 	}
 	return nil
@@ -223,6 +238,16 @@ func readLink(resource string) (p path, parts int, ok bool) {
 		}
 	}
 	return p, len(names), len(names)%2 == 0
+}
+
+// ofDatabase reports whether a resource is the database that the path names, or in it.
+func (r *request) ofDatabase(resource string) bool {
+	parts := strings.Split(strings.Trim(resource, "/"), "/")
+	if len(parts) < 2 || parts[0] != "dbs" {
+		return false
+	}
+	p := path{db: parts[1]}
+	return r.s.resolve(r.ctx, &p) == nil && p.db == r.path.db
 }
 
 // within reports whether the path is that of a resource, or below it. Both may use

@@ -185,3 +185,37 @@ func TestPermissionModes(t *testing.T) {
 		}
 	}
 }
+
+// TestTokensOfPrefixes: a token for a prefix of a hierarchical key opens what is below it and
+// nothing else; a permission names nothing of another database.
+func TestTokensOfPrefixes(t *testing.T) {
+	a := newAccount(t)
+	defer a.close()
+	for _, db := range []string{"d", "other"} {
+		a.must(http.StatusCreated, "POST", "/dbs", `{"id":"`+db+`"}`, nil)
+		a.must(http.StatusCreated, "POST", "/dbs/"+db+"/colls", `{"id":"c","partitionKey":{"paths":["/t","/u"],"kind":"MultiHash","version":2}}`, nil)
+	}
+	a.must(http.StatusCreated, "POST", "/dbs/d/users", `{"id":"u"}`, nil)
+	item := func(id, key string, headers map[string]string) int {
+		h := map[string]string{"x-ms-documentdb-partitionkey": key}
+		for name, v := range headers {
+			h[name] = v
+		}
+		return a.do("GET", "/dbs/d/colls/c/docs/"+id, "", h).Code
+	}
+	a.must(http.StatusCreated, "POST", "/dbs/d/colls/c/docs", `{"id":"1","t":"a","u":1}`, map[string]string{"x-ms-documentdb-partitionkey": `["a",1]`})
+	a.must(http.StatusCreated, "POST", "/dbs/d/colls/c/docs", `{"id":"1","t":"b","u":1}`, map[string]string{"x-ms-documentdb-partitionkey": `["b",1]`})
+	token := a.must(http.StatusCreated, "POST", "/dbs/d/users/u/permissions", `{"id":"p","permissionMode":"Read","resource":"dbs/d/colls/c","resourcePartitionKey":["a"]}`, nil).Lookup("_token").Str()
+	with := map[string]string{"Authorization": url.QueryEscape(token)}
+	for key, want := range map[string]int{`["a",1]`: 200, `["a",2]`: 404, `["b",1]`: 403, `[1,"a"]`: 403, `[]`: 403, `["ab",1]`: 403} {
+		if got := item("1", key, with); got != want {
+			t.Errorf("%s: %d, want %d", key, got, want)
+		}
+	}
+	for resource, want := range map[string]int{"dbs/other/colls/c": 400, "dbs/other": 400, "dbs": 400, "colls/c": 400, "/dbs/d/colls/c/": 201, "dbs/d": 201} {
+		body := fmt.Sprintf(`{"id":"r%d%d","permissionMode":"All","resource":%q}`, want, len(resource), resource)
+		if w := a.do("POST", "/dbs/d/users/u/permissions", body, nil); w.Code != want {
+			t.Errorf("%s: %d %s", resource, w.Code, w.Body)
+		}
+	}
+}

@@ -147,19 +147,29 @@ func (r *request) onItems(method string) *command.Command {
 	return createItem
 }
 
-// changing is a handler that changes definitions by the request's body: one at
-// a time.
+// defining makes the request the only one that changes definitions, as registry.change does. Their
+// times never go back.
+func (r *request) defining() (leave func(), err error) {
+	leave, err = r.s.registry.change(r.Context())
+	r.written = r.s.clock.Stamped()
+	return leave, err
+}
+
+// changing is a handler that changes definitions by the request's body, one at a time, or
+// queries them.
 func changing(f func(r *request, body bson.Doc) error) func(*request) error {
 	return func(r *request) error {
 		body, err := r.object()
 		if err != nil {
 			return err
 		}
-		leave, err := r.s.registry.change(r.Context())
-		if err != nil {
-			return err
+		if !r.onlyReads() {
+			leave, err := r.defining()
+			if err != nil {
+				return err
+			}
+			defer leave()
 		}
-		defer leave()
 		return f(r, body)
 	}
 }

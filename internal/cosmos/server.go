@@ -1,6 +1,7 @@
 package cosmos
 
 import (
+	"bytes"
 	"context"
 	"crypto/hmac"
 	"crypto/rand"
@@ -213,8 +214,13 @@ func (r *request) answer(client *command.Client) error {
 	if r.path, err = parsePath(r.escapedPath()); err != nil {
 		return err
 	}
-	if err := r.s.resolve(r.Request.Context(), &r.path); err != nil {
-		return err
+	// A router asks other servers for what a resource id names: only for who proves that it may ask.
+	if r.s.o.Cluster == nil || r.proves() {
+		ctx, stop := context.WithTimeout(r.Request.Context(), resolveWait)
+		err := r.s.resolve(ctx, &r.path)
+		if stop(); err != nil {
+			return err
+		}
 	}
 	r.item = r.path.item
 	return r.run(client)
@@ -267,12 +273,24 @@ func (r *request) body() ([]byte, error) {
 }
 
 func (r *request) readBody() ([]byte, error) {
-	// There are two copies, the text and the parsed form.
-	if n := min(r.ContentLength, MaxRequest); n > memory.FreeRequest {
-		if err := r.room.Set(r.Context(), 2*int(n)); err != nil {
-			return nil, err
-		}
+	n := int(min(r.ContentLength, MaxRequest))
+	if n < 0 { // in chunks: as long as it may be, until it is read
+		n = MaxRequest
 	}
+	if err := r.room.Set(r.Context(), n); err != nil {
+		return nil, err
+	}
+	b, err := r.readText()
+	if err != nil {
+		return nil, err
+	}
+	if len(b) < n {
+		r.room.Release()
+	}
+	return b, r.room.Set(r.Context(), parsingRoom(b))
+}
+
+func (r *request) readText() ([]byte, error) {
 	if m, ok := r.Body.(interface{ Bytes() []byte }); ok {
 		return m.Bytes(), nil
 	}
@@ -287,6 +305,14 @@ func (r *request) readBody() ([]byte, error) {
 		return nil, errTooLarge
 	}
 	return b, nil
+}
+
+// parsingRoom is the memory for a body and what is made of it: two copies of the text, and the
+// parsed form in a buffer that may just have grown. An element of an array that takes two bytes
+// of the text takes up to valueRoom more there.
+func parsingRoom(text []byte) int {
+	const valueRoom = 12
+	return 2*len(text) + 2*(len(text)+valueRoom*bytes.Count(text, []byte{','}))
 }
 
 // object reads the request's body as a JSON object. Errors: 400, 413.

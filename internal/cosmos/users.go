@@ -144,18 +144,21 @@ func (r *request) postUsers(body bson.Doc) error {
 		if !r.flag("X-Ms-Documentdb-Is-Upsert") {
 			return errConflict
 		}
-		return r.storeUser(http.StatusOK, u)
+		if err := r.ifMatch(u.etag); err != nil {
+			return err
+		}
+		return r.storeUser(http.StatusOK, u, u.id)
 	}
 	if len(us) >= maxUsers {
 		return badRequest("The database has %d users already.", maxUsers)
 	}
-	return r.storeUser(http.StatusCreated, &user{db: d.id, id: id, rid: newUserRID(d.rid)})
+	return r.storeUser(http.StatusCreated, &user{db: d.id, id: id, rid: newUserRID(d.rid)}, id)
 }
 
-// storeUser stores a user with a new etag, and sends it.
-func (r *request) storeUser(status int, u *user) error {
+// storeUser stores a user, whose id was another one before, maybe, with a new etag, and sends it.
+func (r *request) storeUser(status int, u *user, was string) error {
 	u.etag, u.seconds = newETag(r.written), r.written
-	if err := r.s.registry.put(r.Context(), usersNamespace, u.stored()); err != nil {
+	if err := r.s.registry.replace(r.Context(), usersNamespace, userID(u.db, was), u.stored()); err != nil {
 		return err
 	}
 	r.charge = chargeDefinition
@@ -181,11 +184,11 @@ func (r *request) getUser() error {
 
 // putUser replaces a user, which may give it another id.
 func (r *request) putUser(body bson.Doc) error {
-	g := r.s.registry
 	u, err := r.userToChange()
 	if err != nil {
 		return err
 	}
+	was := u.id
 	id, err := newID(body)
 	if err != nil {
 		return err
@@ -196,12 +199,9 @@ func (r *request) putUser(body bson.Doc) error {
 		} else if hasUser(us, id) {
 			return errConflict
 		}
-		if err := g.remove(r.Context(), usersNamespace, userID(u.db, u.id)); err != nil {
-			return err
-		}
 		u.id = id
 	}
-	return r.storeUser(http.StatusOK, u)
+	return r.storeUser(http.StatusOK, u, was)
 }
 
 func hasUser(us []*user, id string) bool {
@@ -215,7 +215,7 @@ func hasUser(us []*user, id string) bool {
 
 func (r *request) deleteUser() error {
 	g := r.s.registry
-	leave, err := g.change(r.Context())
+	leave, err := r.defining()
 	if err != nil {
 		return err
 	}

@@ -143,6 +143,7 @@ type versionPage struct {
 	c    *container
 	uuid catalog.UUID
 	key  []bson.Value
+	part *keyPart // nil for all
 	from versionPlace
 	size int
 	rows *rowWriter
@@ -152,6 +153,10 @@ type versionPage struct {
 
 // versions reads a page of the feed from a place on, and returns where it ended. Errors: 400.
 func (r *request) versions(c *container, key []bson.Value, from versionPlace, size int) (rows *rowWriter, end versionPlace, err error) {
+	part, err := r.part(c)
+	if err != nil {
+		return nil, from, err
+	}
 	m := r.s.o.Member
 	index, err := m.FeedFrom(max(from.time, 1))
 	if errors.Is(err, repl.ErrHistoryLost) {
@@ -162,7 +167,7 @@ func (r *request) versions(c *container, key []bson.Value, from versionPlace, si
 	}
 	feed := m.OpenFeed(index)
 	defer func() { err = errors.Join(err, feed.Close()) }()
-	p := &versionPage{c: c, uuid: c.collection.UUID, key: key, from: from, size: size, rows: &rowWriter{hold: r.held.Hold(nil)}, at: from}
+	p := &versionPage{c: c, uuid: c.collection.UUID, key: key, part: part, from: from, size: size, rows: &rowWriter{hold: r.held.Hold(nil)}, at: from}
 	for scanned := 0; scanned < maxScanned && !p.full; {
 		e, err := feed.Next()
 		switch {
@@ -236,7 +241,7 @@ func (p *versionPage) tell(ch oplog.Change, v version) error {
 		of = v.old
 	}
 	id := nested(of, "_id")
-	if key := nested(id, "p").Slice(); len(key) < len(p.key) || !sameKey(key[:len(p.key)], p.key) {
+	if key := nested(id, "p").Slice(); len(key) < len(p.key) || !sameKey(key[:len(p.key)], p.key) || p.part != nil && !p.part.hasKey(key) {
 		p.at.told++
 		return nil
 	}
