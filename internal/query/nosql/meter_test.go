@@ -119,6 +119,22 @@ func TestMadeValuesEnd(t *testing.T) {
 	}
 }
 
+// TestRowsOfAnItemEnd: the same between the rows of one item, and of one run, in the operation's memory.
+func TestRowsOfAnItemEnd(t *testing.T) {
+	item := bson.MustParse(`{id: "1", s: "` + strings.Repeat("x", 200<<10) + `", list: [` + strings.TrimSuffix(strings.Repeat("1, ", 1200), ", ") + `]}`)
+	for _, query := range []string{
+		"SELECT VALUE LENGTH([c.s, c.s][0]) FROM c JOIN x IN c.list",
+		"SELECT VALUE LENGTH(ARRAY(SELECT VALUE c.s FROM y IN (SELECT VALUE [1]) ORDER BY c.s)[0]) FROM c JOIN x IN c.list",
+	} {
+		var account memory.Account
+		account.Open(memory.NewBudget(memory.MinBudget))
+		if rows, err := given(t, query, item, nil, func(run *Run) { run.Hold(account.Hold(nil)) }); err != nil || len(rows) != 1200 {
+			t.Errorf("%s: %d rows, %v", query, len(rows), err)
+		}
+		account.Close()
+	}
+}
+
 // TestLongFunctionsEnd: functions that look at many values take time in proportion, and what may
 // take long asks whether it is to end.
 func TestLongFunctionsEnd(t *testing.T) {
