@@ -10,6 +10,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
@@ -166,6 +167,34 @@ type Answer struct {
 // returned with an error from the server. Errors: the server's; 133 if no member is
 // eligible; 6 if the connection is lost and the call must not be retried; the cause of ctx.
 func (s *Set) Run(ctx context.Context, c Call) (Answer, error) {
+	name, _ := c.Body.First()
+	ctx, asked := telemetry.Ask(ctx, name, s.name)
+	if asked == nil {
+		return s.run(ctx, c)
+	}
+	c.Body = partOf(c.Body, asked.Parent())
+	a, err := s.run(ctx, c)
+	asked.Count("mayfly.reply_bytes", int64(len(a.Reply)))
+	if err != nil {
+		e := mongoerr.From(err)
+		asked.Fail(int32(e.Code), e.Code.String())
+	}
+	asked.End()
+	return a, err
+}
+
+// partOf returns the body of a command that is a part of a trace.
+func partOf(body bson.Doc, parent string) bson.Doc {
+	b := new(bson.Builder).Reset(make([]byte, 0, len(body)+bodyRoom))
+	for name, v := range body.All() {
+		if name != telemetry.Argument {
+			b.Value(name, v)
+		}
+	}
+	return b.OpenDoc(telemetry.Argument).String(telemetry.ParentField, parent).Close().Finish()
+}
+
+func (s *Set) run(ctx context.Context, c Call) (Answer, error) {
 	deadline := time.Now().Add(selectionTime)
 	var last error
 	for pause := firstPause; ; pause = min(2*pause, maxPause) {

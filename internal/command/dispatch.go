@@ -15,6 +15,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 	"github.com/mayflydb/mayfly/internal/waits"
 )
 
@@ -82,6 +83,8 @@ type Dispatcher struct {
 	// not called for commands flagged NoAuth. Where it allows op, ended, if not nil, is
 	// called when op has run.
 	Authorize func(ctx context.Context, op *Op) (ended func(), err error)
+	// Tracer sends spans of operations; nil for none.
+	Tracer *telemetry.Tracer
 	// Audit keeps what is done; nil for nobody.
 	Audit Auditor
 	// Admit waits until a ChecksOwner command may read or write here, on a shard, and
@@ -239,7 +242,15 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 // begin makes op visible to currentOp and killOp and sets its time limit.
 func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, context.CancelCauseFunc) {
 	op.ID = d.Clients.nextOpID()
-	op.waiting = &waits.Context{Context: parent}
+	if d.Tracer == nil {
+		op.waiting = &waits.Context{Context: parent}
+	} else {
+		parent, op.span = d.Tracer.Serve(parent, op.Command.Name, op.Generic.TraceParent, op.Command.Flags&Quiet == 0)
+		op.waiting = &waits.Context{Context: parent}
+		if op.span != nil {
+			op.waiting.Waits.Ended = op.span.Waited
+		}
+	}
 	ctx, cancel := context.WithCancelCause(op.waiting)
 	op.active.cancel = cancel
 	if ms := d.timeLimit(op); ms > 0 {

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 )
 
 // Generic are the arguments that every command takes.
@@ -47,6 +48,8 @@ type Generic struct {
 	// statement before it is aborted: it is a router's own, whose router may be gone. 0: as long
 	// as transactions live.
 	TransactionIdle time.Duration
+	// TraceParent says of which trace the command is a part (W3C, Trace Context); "" for none.
+	TraceParent string
 	// HasBypass says that the command is a part of what a router's client has asked for; Bypass
 	// that the client may write where user writes are blocked.
 	HasBypass, Bypass bool
@@ -175,6 +178,12 @@ func (g *Generic) set(name string, v bson.Value, at *place) (err error) {
 		g.TransactionIdle = time.Duration(min(max(v.Int64(), 0), math.MaxInt32)) * time.Millisecond
 	case "mayBypassWriteBlocking":
 		g.HasBypass, g.Bypass = true, v.Bool()
+	case telemetry.Argument:
+		if v.Type == bson.TypeDocument {
+			if parent := v.Doc().Lookup(telemetry.ParentField); parent.Type == bson.TypeString {
+				g.TraceParent = parent.Str()
+			}
+		}
 	case "rawData":
 		g.RawData = v.Bool()
 	}

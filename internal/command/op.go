@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 	"github.com/mayflydb/mayfly/internal/waits"
 )
 
@@ -93,9 +94,10 @@ type Op struct {
 	// OperationTime is the highest that shards have answered a router's operation.
 	OperationTime client.Clock
 
-	waiting     *waits.Context // of its handler; not a part of the Op: who keeps a context keeps no request and no reply
-	seen        waits.Totals   // what it had waited at the end of the statement before
-	intent      Intent         // nil for a command
+	span        *telemetry.Span // nil where it is not traced
+	waiting     *waits.Context  // of its handler; not a part of the Op: who keeps a context keeps no request and no reply
+	seen        waits.Totals    // what it had waited at the end of the statement before
+	intent      Intent          // nil for a command
 	active      activity
 	injected    *failure        // by the fail point
 	opTime      repl.OpTime     // of its last write in a set

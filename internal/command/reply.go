@@ -54,7 +54,28 @@ func (d *Dispatcher) account(ctx context.Context, op *Op, n noted) {
 		d.Metrics.end(op, n.took)
 		d.Top.record(op, n.took)
 		d.note(ctx, op, n)
+		if op.span != nil {
+			op.endSpan(n.err)
+		}
 	}
+}
+
+// endSpan says in the operation's span what it was and did: names, numbers and no values.
+func (op *Op) endSpan(err error) {
+	s := op.span
+	s.Name(op.Command.Name, op.DB, op.Collection)
+	waited := op.waits().Totals()
+	s.Totals(&waited)
+	if op.Stats.IsQuery {
+		s.Count("mayfly.keys_examined", op.Stats.KeysExamined)
+		s.Count("mayfly.docs_examined", op.Stats.DocsExamined)
+		s.Count("db.response.returned_rows", op.Stats.NReturned)
+	}
+	if err != nil {
+		e := mongoerr.From(err)
+		s.Fail(int32(e.Code), e.Code.String())
+	}
+	s.End()
 }
 
 // logFailure logs a command that failed, as mongod does at verbosity 1.

@@ -155,6 +155,7 @@ func (l *loader) together() {
 	l.masterKey()
 	l.admin()
 	l.console()
+	l.telemetry()
 	l.replication()
 	l.role()
 	if l.in.Router {

@@ -23,6 +23,7 @@ type Options struct {
 	Admin         Admin
 	Cosmos        Cosmos
 	Console       Console
+	Telemetry     Telemetry
 	SetParameters []Parameter // as given, in order of strength: the last of a name counts
 
 	argv     []string
@@ -168,6 +169,13 @@ type Console struct {
 	Port    int
 	BindIP  []string
 	TLS     bool // with the certificates of Net.TLS
+}
+
+// Telemetry says where traces and metrics are sent.
+type Telemetry struct {
+	Endpoint   string // URL of an OpenTelemetry collector; "" for nowhere
+	SampleRate float64
+	Service    string
 }
 
 // Cosmos reports whether and where the Cosmos DB endpoint listens, and what its

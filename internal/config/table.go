@@ -33,6 +33,7 @@ var sections = []struct{ prefix, title string }{
 	{"admin", "Admin HTTP server"},
 	{"cosmos", "Azure Cosmos DB endpoint"},
 	{"console", "Console"},
+	{"telemetry", "Traces and metrics by OpenTelemetry"},
 }
 
 // The bounds of numbers; mongod has the same.
@@ -240,4 +241,11 @@ var table = []option{
 		help: "addresses for the console, separated by commas; others than loopback need console.tls and access control"},
 	{path: "console.tls", flag: "consoleTls", target: func(o *Options) any { return &o.Console.TLS },
 		help: "speak nothing but TLS on the console's port, with the certificates of net.tls"},
+
+	{path: "telemetry.otlpEndpoint", flag: "otlpEndpoint", target: func(o *Options) any { return &o.Telemetry.Endpoint },
+		help: "URL of an OpenTelemetry collector that takes OTLP over HTTP, http://localhost:4318, to which traces and metrics are sent; default: nothing is"},
+	{path: "telemetry.otlpSampleRate", flag: "otlpSampleRate", target: func(o *Options) any { return &o.Telemetry.SampleRate }, text: "0.01", bounds: share,
+		help: "share of operations that are traced, of those that are not a part of a trace already"},
+	{path: "telemetry.otlpServiceName", flag: "otlpServiceName", target: func(o *Options) any { return &o.Telemetry.Service }, text: "mayfly",
+		help: "name of the service in traces and metrics"},
 }

@@ -231,7 +231,7 @@ func (m *Monitor) run(ctx context.Context) {
 		case m.o.Dispatcher.TakesWrites() != nil:
 			m.say(ctx, levelDebug3, logNotWritable, "this member takes no writes")
 		default:
-			if err = m.pass(ctx); err != nil && ctx.Err() == nil {
+			if err = m.tracedPass(ctx); err != nil && ctx.Err() == nil {
 				m.interrupted(ctx, err)
 			}
 			err = errors.Join(err, m.failed())
@@ -240,6 +240,20 @@ func (m *Monitor) run(ctx context.Context) {
 			asked <- err
 		}
 	}
+}
+
+// tracedPass is a pass in a span.
+func (m *Monitor) tracedPass(ctx context.Context) error {
+	ctx, span := m.o.Dispatcher.Tracer.Work(ctx, "expiry pass")
+	defer span.End()
+	before := m.Stats.Deleted.Load()
+	err := m.pass(ctx)
+	span.Count("mayfly.documents_removed", m.Stats.Deleted.Load()-before)
+	if err != nil {
+		e := mongoerr.From(err)
+		span.Fail(int32(e.Code), e.Code.String())
+	}
+	return err
 }
 
 // sleep waits for the next pass, counted from now, with due checks in between; a

@@ -16,7 +16,7 @@ const module = "github.com/mayflydb/mayfly/"
 // layers lists the packages under internal from the ground up: a package may
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
-	{"mongoerr", "invariant", "waits", "memory", "seal", "pcre", "collation", "fts", "config", "certificate", "webserver"},
+	{"mongoerr", "invariant", "waits", "telemetry/telemetrytest", "telemetry", "memory", "seal", "pcre", "collation", "fts", "config", "certificate", "webserver"},
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "wire/stream", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},

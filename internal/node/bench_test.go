@@ -1,11 +1,17 @@
 package node
 
 import (
+	"fmt"
+	"log/slog"
 	"strings"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/telemetry"
+	"github.com/mayflydb/mayfly/internal/telemetry/telemetrytest"
 )
 
 // benchDocuments is how many documents the benchmarks' collection has.
@@ -69,6 +75,10 @@ func benchInsert(b *testing.B, n *Node, client *command.Client, docs []bson.Doc)
 // benchCommand measures one command again and again; next makes its body.
 func benchCommand(b *testing.B, next func(i int64) *command.Request) {
 	n, client := benchNode(b)
+	benchOn(b, n, client, next)
+}
+
+func benchOn(b *testing.B, n *Node, client *command.Client, next func(i int64) *command.Request) {
 	all := make([]*command.Request, b.N)
 	for i := range all {
 		all[i] = next(int64(i))
@@ -95,6 +105,23 @@ func benchFind(filter func(b *bson.Builder, i int64), limit int64) func(i int64)
 
 func BenchmarkFindByID(b *testing.B) {
 	benchCommand(b, benchFind(func(d *bson.Builder, i int64) { d.Int64("_id", i) }, 1))
+}
+
+// BenchmarkTracedFindByID is BenchmarkFindByID where one find of a hundred, or each, is traced and
+// sent to a collector in this process, which takes processor time, too.
+func BenchmarkTracedFindByID(b *testing.B) {
+	for _, rate := range []float64{0.01, 1} {
+		b.Run(fmt.Sprint(rate), func(b *testing.B) {
+			n, client := benchNode(b)
+			t, err := telemetry.Open(b.Context(), telemetry.Options{Endpoint: telemetrytest.New(b).URL, SampleRate: rate, Metrics: prometheus.NewRegistry(), Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				b.Fatal(err)
+			}
+			defer t.Close()
+			n.Dispatcher.Tracer = t
+			benchOn(b, n, client, benchFind(func(d *bson.Builder, i int64) { d.Int64("_id", i) }, 1))
+		})
+	}
 }
 
 func BenchmarkFindByIndex(b *testing.B) {

@@ -44,6 +44,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Member, d.Writable, d.Wall = s.host(), s.memory, data.member, data.writable, s.Clock
 	s.auditWith(d)
+	d.Tracer = s.tracer
 	d.RedactLogs.Set(s.Options.Security.RedactLogs)
 	x := &exec.Executor{Catalog: cat, Memory: s.memory, SpillDir: filepath.Join(s.Options.Storage.DBPath, spillDirectory)}
 	n := &node.Node{

@@ -55,4 +55,5 @@ const (
 	logRestoredDue   = 9100013
 	logConsole       = 9100015
 	logKeys          = 9100016
+	logTelemetry     = 9100017
 )

@@ -24,6 +24,7 @@ func AssembleRouter(ctx context.Context, s *Server) (*App, error) {
 	d := command.NewDispatcher(s.log.Logger("COMMAND"))
 	d.Host, d.Memory, d.Wall = s.host(), s.memory, s.Clock
 	s.auditWith(d)
+	d.Tracer = s.tracer
 	d.RedactLogs.Set(s.Options.Security.RedactLogs)
 	var engine *javascript.Engine
 	if s.Options.Security.JavaScript {

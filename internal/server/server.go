@@ -19,6 +19,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 )
 
 const (
@@ -119,7 +120,8 @@ type Server struct {
 	audit     atomic.Pointer[audit.Log] // nil for none
 	// certificates are those for TLS; nil for none.
 	certificates *certificate.Store
-	peers        *handoff // takes connections of other members; nil on a standalone
+	tracer       *telemetry.Tracer // nil for none
+	peers        *handoff          // takes connections of other members; nil on a standalone
 
 	accepting sync.WaitGroup // the goroutines of listeners, and watch
 	serving   sync.WaitGroup // the goroutines of connections
@@ -193,6 +195,11 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer admin.stop()
+	if err := s.openTelemetry(ctx); err != nil {
+		closeAll(listeners)
+		return err
+	}
+	defer s.tracer.Close()
 	s.maxConnections = maxConnections(s.Options.Net.MaxConnections, s.control)
 	if s.app, err = s.open(ctx, s); err != nil {
 		closeAll(listeners)

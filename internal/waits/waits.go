@@ -35,6 +35,10 @@ func (k Kind) String() string { return names[k] }
 // Waits are those of one operation. The zero Waits are none. Safe for use by many goroutines:
 // time in which several of them wait for the same kind counts once.
 type Waits struct {
+	// Ended, if not nil, is called for each time in which something was waited for, by who has
+	// waited. It is set before the operation runs.
+	Ended func(k Kind, since time.Time, d time.Duration)
+
 	mu    sync.Mutex
 	kinds [kinds]span
 	any   span // of all kinds
@@ -55,10 +59,13 @@ func (s *span) begin(now time.Duration) {
 	}
 }
 
-func (s *span) end(now time.Duration) {
-	if s.waiting--; s.waiting == 0 {
+// end reports whether nobody waits any more.
+func (s *span) end(now time.Duration) bool {
+	s.waiting--
+	if s.waiting == 0 {
 		s.total += now - s.since
 	}
+	return s.waiting == 0
 }
 
 // Totals are how long an operation has waited, until some moment.
@@ -127,18 +134,29 @@ func Of(ctx context.Context) *Waits {
 }
 
 // Begin says that the operation begins to wait, until End. Of nil Waits nothing is measured.
-func (w *Waits) Begin(k Kind) { w.turn(k, (*span).begin) }
-
-// End ends what Begin has begun.
-func (w *Waits) End(k Kind) { w.turn(k, (*span).end) }
-
-func (w *Waits) turn(k Kind, f func(*span, time.Duration)) {
+func (w *Waits) Begin(k Kind) {
 	if w == nil {
 		return
 	}
 	now := time.Since(began)
 	w.mu.Lock()
-	defer w.mu.Unlock()
-	f(&w.kinds[k], now)
-	f(&w.any, now)
+	w.kinds[k].begin(now)
+	w.any.begin(now)
+	w.mu.Unlock()
+}
+
+// End ends what Begin has begun.
+func (w *Waits) End(k Kind) {
+	if w == nil {
+		return
+	}
+	now := time.Since(began)
+	w.mu.Lock()
+	s := &w.kinds[k]
+	ended, since := s.end(now), s.since
+	w.any.end(now)
+	w.mu.Unlock()
+	if ended && w.Ended != nil {
+		w.Ended(k, began.Add(since), now-since)
+	}
 }

@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/telemetry"
 )
 
 // patience is how long an operation in phase Trying waits for a shard that does not
@@ -40,6 +42,12 @@ type driver struct {
 func (s *Server) drive(t *term, r *running) {
 	d := &driver{s: s, t: t, r: r, op: r.op, state: step.State{Operation: r.op}, events: make(chan step.Event), lost: map[int32]time.Time{}, pauses: map[int32]time.Duration{}}
 	d.ctx, d.end = context.WithCancel(t.ctx)
+	var span *telemetry.Span
+	if s.Dispatcher != nil {
+		d.ctx, span = s.Dispatcher.Tracer.Work(d.ctx, r.op.Kind)
+		db, coll, _ := strings.Cut(r.op.Namespace, ".")
+		span.Name(r.op.Kind, db, coll)
+	}
 	err := d.run()
 	d.end()
 	if d.limit != nil {
@@ -50,6 +58,11 @@ func (s *Server) drive(t *term, r *running) {
 		s.claims.free(r.op.Number)
 		err = d.state.Cause
 	}
+	if err != nil {
+		e := mongoerr.From(err)
+		span.Fail(int32(e.Code), e.Code.String())
+	}
+	span.End()
 	t.mu.Lock()
 	if d.state.Phase == step.Ended {
 		delete(t.running, r.op.Number)
