@@ -224,6 +224,12 @@ func stage(coll, name string, arg bson.Doc) bson.Doc {
 	return b.Finish()
 }
 
+// What is asked that needs another role than clusterMonitor.
+const (
+	collectionsOf = "the collections of "
+	isSpread      = " is spread"
+)
+
 // preferred is who is asked by a router; whoever is asked directly answers.
 var preferred = client.ReadPreference{Mode: client.PrimaryPreferred}
 
@@ -357,7 +363,7 @@ func (f *facts) askRouter(ctx context.Context, r *server) {
 			break
 		}
 		ns := text(d, "_id")
-		c.spread[ns] = f.run(ctx, r, "admin", "how "+ns+" is spread", command("balancerCollectionStatus", bson.String(ns)))
+		c.spread[ns] = f.run(ctx, r, "admin", "how "+ns+isSpread, command("balancerCollectionStatus", bson.String(ns)))
 	}
 	for id, v := range document(shardMap, "map").All() {
 		if v.Type != bson.TypeString {
@@ -399,7 +405,7 @@ func (f *facts) askCollections(ctx context.Context, s *server) {
 		}
 		b := new(bson.Builder).Int32("listCollections", 1)
 		preferred.Append(b)
-		for _, c := range f.list(ctx, s, db, "the collections of "+db, b.Finish()) {
+		for _, c := range f.list(ctx, s, db, collectionsOf+db, b.Finish()) {
 			name, kind := text(c, "name"), text(c, "type")
 			if kind == "view" || strings.HasPrefix(name, "system.") {
 				continue

@@ -118,6 +118,24 @@ func findBackupOld(f *facts, found func(Finding)) {
 // refusedCodes are the errors of who may not ask.
 var refusedCodes = []mongoerr.Code{mongoerr.Unauthorized, mongoerr.AuthenticationFailed}
 
+// rolesFor are the roles of those who may ask some questions, by what these ask.
+func rolesFor(questions []string) (roles []string) {
+	for _, q := range questions {
+		role := "clusterMonitor"
+		switch {
+		case strings.HasPrefix(q, collectionsOf):
+			role = "readAnyDatabase"
+		case strings.HasSuffix(q, isSpread):
+			role = "clusterManager"
+		}
+		if !slices.Contains(roles, role) {
+			roles = append(roles, role)
+		}
+	}
+	slices.Sort(roles)
+	return roles
+}
+
 // findNotExamined tells what could not be asked, a line for each server and error.
 func findNotExamined(f *facts, found func(Finding)) {
 	type key struct{ where, err string }
@@ -138,7 +156,8 @@ func findNotExamined(f *facts, found func(Finding)) {
 	for _, k := range order {
 		one := Finding{Severity: Notice, Where: k.where, Text: fmt.Sprintf("Not looked at: %s: %s.", list(what[k]), strings.TrimSuffix(k.err, ".")), Do: "What was not looked at may be wrong, too. Ask again when the server answers."}
 		if refused[k] {
-			one.Do, one.Run = "Give the user the role clusterMonitor.", []string{`db.getSiblingDB("admin").grantRolesToUser(USER, ["clusterMonitor"])`}
+			roles := rolesFor(what[k])
+			one.Do, one.Run = "Give the user what it lacks of roles: "+strings.Join(roles, ", ")+".", []string{`db.getSiblingDB("admin").grantRolesToUser(USER, ["` + strings.Join(roles, `", "`) + `"])`}
 		}
 		found(one)
 	}

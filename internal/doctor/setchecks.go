@@ -3,7 +3,9 @@ package doctor
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,9 +26,26 @@ func findUnreachable(f *facts, found func(Finding)) {
 		if s.err == nil || f.isDown(s) {
 			continue
 		}
-		found(Finding{Severity: Warning, Where: s.address, Text: "It cannot be asked from here: " + said(s.err) + ".",
-			Do: "Drivers use the same address: run this where clients are, and see that the address (--advertise, or the host in rs.conf()) and the login are right there. Users of a cluster are not those of its shards: give them one with the role clusterMonitor, or a certificate."})
+		one := Finding{Severity: Warning, Where: s.address, Text: "It cannot be asked from here: " + strings.TrimSuffix(said(s.err), ".") + ".",
+			Do: "Drivers use the same address: run this where clients are, and see that the address (--advertise, or the host in rs.conf()) and the encryption are right there."}
+		if s.refuses() {
+			one.Text = "It is up, and does not let the user in: " + strings.TrimSuffix(said(s.err), ".") + ". Nothing is known of it."
+			one.Do = "Users of a cluster are not those of its shards: make the same user there, with the same password, on each shard once, connected to its primary."
+			one.Run = []string{`db.getSiblingDB("admin").createUser({user: USER, pwd: passwordPrompt(), roles: ["clusterMonitor", "readAnyDatabase"]})`}
+		}
+		found(one)
 	}
+}
+
+// refuses reports whether the server has answered that it does not let the user in.
+func (s *server) refuses() bool {
+	code, answered := codeOf(s.err)
+	return answered && slices.Contains(refusedCodes, code)
+}
+
+// silent reports whether no member of the set answers, not even that it lets nobody in.
+func (s *set) silent() bool {
+	return s.door() == nil && !slices.ContainsFunc(s.members, (*server).refuses)
 }
 
 // isDown reports whether the other members of its set miss a server, too.
@@ -38,7 +57,7 @@ func (f *facts) isDown(s *server) bool {
 			}
 		}
 		if set.name == s.set && set.status == nil {
-			return true // nobody answers
+			return set.silent()
 		}
 	}
 	return false
@@ -90,7 +109,7 @@ func findMemberDown(f *facts, found func(Finding)) {
 			found(Finding{Severity: Critical, Where: s.name + ": " + text(m, "name"), Text: "The member is down: " + since + ".",
 				Do: "Start it on its directory: it catches up by itself. If its disk is lost, start it with an empty directory at the same host, without --initiate. If it will not come back, take it out of the set.", Run: []string{"rs.remove(" + strconv.Quote(text(m, "name")) + ")"}})
 		}
-		if s.status == nil && s.door() == nil {
+		if s.status == nil && s.silent() {
 			found(Finding{Severity: Critical, Where: s.name, Text: "No member of the set answers.", Do: "Start its members on their directories."})
 		}
 	}
