@@ -53,6 +53,7 @@ type coordinations struct {
 	sync.Mutex
 	all   map[transactionID]*coordination
 	term  catalog.Evaluation // in which the documents were read
+	next  *removal           // gathers decisions to remove; nil while there are none
 	stats coordinationStats
 }
 
@@ -237,7 +238,7 @@ func (c *coordination) write(ctx context.Context, a step.TwoPhaseAction) (next *
 		}
 		return &step.TwoPhaseEvent{Kind: step.Stored}, true
 	case a.Remove:
-		if err := c.s.remove(ctx, coordinators, bson.Document(c.id.key())); err != nil {
+		if err := c.s.removeDecision(ctx, c.id, c.birth); err != nil {
 			return nil, false
 		}
 		return &step.TwoPhaseEvent{Kind: step.Removed}, true
