@@ -33,7 +33,7 @@ dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bi
 
 .PHONY: test-dist
 test-dist: dist ## what make dist has made: run, installed, built again elsewhere; needs root on Debian
-	cd packaging && $(GO) vet . && $(GO) test -count=1 .
+	cd packaging && $(GO) vet ./... && $(GO) test -count=1 ./...
 	ARCHES='$(ARCHES)' VERSION=$(VERSION) REVISION=$(REVISION) COMMITTED=$(COMMITTED) ./packaging/test
 
 .PHONY: run
@@ -118,11 +118,14 @@ fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 	done
 
 .PHONY: lint
-lint: $(STATICCHECK) ## formatting, vet, staticcheck
+lint: $(STATICCHECK) ## formatting, vet, staticcheck, licences, known vulnerabilities
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
 	$(GO) vet -tags invariants ./internal/invariant
 	$(STATICCHECK) ./...
+	cd packaging && $(GO) build -trimpath -buildvcs=false -o ../bin/checklicences ./checklicences
+	bin/checklicences
+	./tools/vulnerabilities
 
 $(STATICCHECK): tools/go.mod tools/go.sum
 	cd tools && GOBIN=$(abspath tools/bin) $(GO) install tool

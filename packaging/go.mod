@@ -9,6 +9,7 @@ require (
 	github.com/google/go-containerregistry v0.20.6
 	github.com/goreleaser/nfpm/v2 v2.43.0
 	github.com/sassoftware/go-rpmutils v0.4.0
+	golang.org/x/mod v0.25.0
 )
 
 require (

@@ -100,7 +100,11 @@ func (r *release) imageOf(arch string) (v1.Image, error) {
 			return nil, err
 		}
 	}
-	if err := errors.Join(write(w, "mayfly", 0o755, r.time, binary), w.Close()); err != nil {
+	notices, err := os.ReadFile(r.notices(arch))
+	if err != nil {
+		return nil, err
+	}
+	if err := errors.Join(write(w, "mayfly", 0o755, r.time, binary), write(w, "notices.txt", 0o644, r.time, notices), w.Close()); err != nil {
 		return nil, err
 	}
 	layer, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b.Bytes())), nil }, tarball.WithMediaType(types.OCILayer))

@@ -56,6 +56,9 @@ func (r *release) make() error {
 		return err
 	}
 	for _, arch := range r.arches {
+		if err := r.listNotices(arch); err != nil {
+			return fmt.Errorf("notices of %s: %w", arch, err)
+		}
 		for _, format := range []string{"deb", "rpm"} {
 			if err := r.pack(format, arch); err != nil {
 				return fmt.Errorf("%s of %s: %w", format, arch, err)

@@ -28,6 +28,7 @@ func (r *release) pack(format, arch string) error {
 				content(file("mayfly.service"), "/usr/lib/systemd/system/mayfly.service", files.TypeFile, 0o644),
 				content(file("logrotate"), "/etc/logrotate.d/mayfly", files.TypeConfigNoReplace, 0o644),
 				content(file("../../LICENSE"), "/usr/share/doc/mayfly/copyright", files.TypeFile, 0o644),
+				content(r.notices(arch), "/usr/share/doc/mayfly/notices.txt", files.TypeFile, 0o644),
 			},
 			Scripts: nfpm.Scripts{PostInstall: file("postinstall"), PreRemove: file("preremove"), PostRemove: file("postremove")},
 			Depends: map[string][]string{"deb": {"passwd"}, "rpm": {"shadow-utils"}}[format],

@@ -4,6 +4,8 @@ import (
 	"archive/tar"
 	"bytes"
 	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
@@ -90,6 +92,46 @@ func TestMaterials(t *testing.T) {
 	}
 }
 
+// TestNotices holds that the licence of each module in the binary, and of each package in the
+// console's page, is shipped.
+func TestNotices(t *testing.T) {
+	b, err := os.ReadFile(only(t, "mayfly-*-linux-"+runtime.GOARCH+".notices.txt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(only(t, "mayfly-*-linux-"+runtime.GOARCH))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"Go " + strings.TrimPrefix(info.GoVersion, "go")}
+	for _, m := range info.Deps {
+		want = append(want, m.Path+" "+m.Version)
+	}
+	lock, err := os.ReadFile("../console/package-lock.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var npm struct {
+		Packages map[string]struct {
+			Version string
+			Dev     bool
+		}
+	}
+	if err := json.Unmarshal(lock, &npm); err != nil {
+		t.Fatal(err)
+	}
+	for path, p := range npm.Packages {
+		if path != "" && !p.Dev {
+			want = append(want, strings.TrimPrefix(path, "node_modules/")+" "+p.Version+" (npm)")
+		}
+	}
+	for _, w := range want {
+		if !strings.Contains(string(b), "\n"+w+": ") {
+			t.Errorf("no licence of %s is shipped (packaging/files/"+noticesFile+" has those of the console)", w)
+		}
+	}
+}
+
 // TestRPM holds that the package for RPM has the binary, the unit and the files for it, as
 // configuration what people change, and scripts for its user.
 func TestRPM(t *testing.T) {
@@ -123,7 +165,7 @@ func TestRPM(t *testing.T) {
 			t.Errorf("%s has the flags %d", f.Name(), f.Flags())
 		}
 	}
-	for name, mode := range map[string]int{"/usr/bin/mayfly": 0o755, "/etc/mayfly.conf": 0o644, "/usr/lib/systemd/system/mayfly.service": 0o644, "/etc/logrotate.d/mayfly": 0o644} {
+	for name, mode := range map[string]int{"/usr/bin/mayfly": 0o755, "/etc/mayfly.conf": 0o644, "/usr/lib/systemd/system/mayfly.service": 0o644, "/etc/logrotate.d/mayfly": 0o644, "/usr/share/doc/mayfly/notices.txt": 0o644} {
 		if modes[name] != mode {
 			t.Errorf("%s has the mode %o, want %o", name, modes[name], mode)
 		}
@@ -167,7 +209,7 @@ func TestImage(t *testing.T) {
 	}
 	root := t.TempDir()
 	names := unpack(t, mutate.Extract(image), root)
-	if want := []string{"data", "data/db", "mayfly", "tmp"}; !slices.Equal(names, want) {
+	if want := []string{"data", "data/db", "mayfly", "notices.txt", "tmp"}; !slices.Equal(names, want) {
 		t.Fatalf("the image has %q, want %q", names, want)
 	}
 	c := container{t: t, root: root, config: config}
