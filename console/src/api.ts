@@ -71,6 +71,38 @@ export async function run(db: string, command: Sent, passive = false): Promise<D
 /** run, for replies whose types do not matter. */
 export const ask = async (db: string, command: Sent, passive = false) => plain(await run(db, command, passive));
 
+/** What the server has sampled of its metrics, until signal aborts: the names of the series, then samples, of an hour and as they are taken. */
+export async function live(signal: AbortSignal, series: (names: string[]) => void, samples: (more: Sample[]) => void): Promise<void> {
+  const answer = await fetch('/api/live', { headers: { 'X-Mayfly-Csrf': localStorage.getItem(tokenKey) ?? '', 'X-Mayfly-Passive': '1' }, signal });
+  if (!answer.headers.get('Content-Type')?.startsWith('text/event-stream')) {
+    const { code = 0, codeName = '', errmsg = '' } = plain(parse(await answer.text()));
+    if (answer.status === 401) session.value = null;
+    throw new CommandError(answer.status, code, codeName, errmsg);
+  }
+  const reader = answer.body!.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = '';
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const events = (rest + value).split('\n\n');
+    rest = events.pop()!;
+    const more: Sample[] = [];
+    for (const e of events) {
+      const [name, data] = e.split('\n').map((l) => l.slice(l.indexOf(': ') + 2));
+      const d = JSON.parse(data!);
+      if (name === 'series') series(d.series);
+      else more.push({ at: Date.parse(d.at.$date) / 1000, values: d.values });
+    }
+    if (more.length) samples(more);
+  }
+}
+
+/** What the series were at a time, in seconds. */
+export interface Sample {
+  at: number;
+  values: (number | null)[];
+}
+
 /** What a person typed, as the server reads it. */
 export async function read(text: string): Promise<Raw> {
   const [, reply] = await call('/api/parse', json({ text }));

@@ -6,6 +6,7 @@ import { language, languages, speak, t, utc, type Language } from './i18n';
 import { Data } from './pages/data';
 import { Expiry } from './pages/expiry';
 import { Login } from './pages/login';
+import { Operations } from './pages/operations';
 import { route, to } from './route';
 import { Failure, Field, Mark, Segments } from './ui/parts';
 
@@ -49,7 +50,7 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  const Shown = page === 'data' ? Data : Expiry;
+  const Shown = { data: Data, operations: Operations }[page] ?? Expiry;
   return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
@@ -87,7 +88,7 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            {(['expiry', 'data'] as const).map((p) => (
+            {(['expiry', 'data', 'operations'] as const).map((p) => (
               <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
                 {t(p)}
               </a>

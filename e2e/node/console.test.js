@@ -80,7 +80,7 @@ async function logIn(page, user = 'ann', hash = '') {
 // What axe finds wrong, in both themes and at both widths; and pictures.
 async function look(page, name) {
   await page.evaluate(axe.source);
-  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light']] : [])]) {
+  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light'], [2560, 'light'], [2560, 'dark']] : [])]) {
     await page.setViewportSize({ width, height: 900 });
     await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
     const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
@@ -299,6 +299,52 @@ test('data: who may only read changes nothing', async () => {
   await page.getByRole('button', { name: /^Change at/ }).first().click();
   await page.getByLabel('Value').fill('1');
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('You may not see this').waitFor();
+  await page.getByText('You may not do this').waitFor();
   await done(page);
+});
+
+test('operations: what runs is killed after it was confirmed, and the last hour is drawn as it comes', async () => {
+  const page = await open();
+  await logIn(page, 'ann', '/#/operations');
+  // An operation that lasts: a read that waits for what nobody writes.
+  const capped = await db.createCollection('tailed', { capped: true, size: 4096 });
+  await capped.insertOne({ text: markup });
+  const cursor = capped.find({ text: { $ne: 'x' } }, { tailable: true, awaitData: true, maxAwaitTimeMS: 600_000, comment: markup });
+  await cursor.next();
+  const waiting = cursor.next().then(() => 'ended', (e) => e.codeName);
+  const kill = page.getByRole('button', { name: /^Kill operation/ });
+  await kill.first().waitFor({ timeout: 10_000 });
+  assert.match(await page.locator('tr', { has: kill.first() }).innerText(), /getmore shop\.tailed/);
+  for (const chart of ['Operations a second', 'Time of requests', 'Memory', 'Disk', 'Compactions a second', 'Processors and connections']) {
+    await page.getByRole('region', { name: chart, exact: true }).locator('canvas').waitFor({ timeout: 10_000 });
+  }
+  const memory = page.getByRole('region', { name: 'Memory', exact: true });
+  assert.match(await memory.getByRole('row', { name: /^Process / }).innerText(), /MB/);
+  await look(page, 'operations');
+  // The values at a time are those of the keyboard's, too.
+  await memory.locator('.plot').focus();
+  await page.keyboard.press('Home');
+  await memory.getByRole('columnheader', { name: 'Then' }).waitFor();
+  // It is live: the time of the newest sample moves on.
+  await memory.locator('.plot').blur();
+  await memory.getByRole('columnheader', { name: 'Now' }).waitFor();
+  const newest = await memory.locator('.card-head .num').innerText();
+  await until('a sample', async () => (await memory.locator('.card-head .num').innerText()) !== newest);
+  await kill.first().click();
+  await page.getByText('killOp: 1').waitFor();
+  await look(page, 'kill');
+  await page.getByRole('dialog').getByRole('button', { name: 'Kill' }).click();
+  assert.equal(await waiting, 'Interrupted');
+  await page.getByText('Nothing runs at the moment').waitFor();
+  await cursor.close();
+  await done(page);
+});
+
+test('operations: who may not see the server sees what is its own', async () => {
+  const page = await open();
+  await logIn(page, 'reader', '/#/operations');
+  await page.getByText('You see your own operations only').waitFor();
+  await page.getByText('You may not see this').waitFor();
+  assert.equal(await page.locator('canvas').count(), 0);
+  await page.context().close();
 });

@@ -11,9 +11,11 @@
 //     the time of a request, and nobody before and after.
 //   - two-secrets: no call but login does anything without both the cookie and the token of
 //     a session.
-//   - bounded: sessions, bodies, replies in memory and connections have named bounds.
+//   - bounded: sessions, bodies, replies in memory, connections, samples and streams have named bounds.
 //
 // docs/rfcs/0033-console.md has the reasons, and the attacks.
+//
+// The metrics of the last hour are sampled here (sampler.go), and sent to pages (live.go).
 //
 // Start reading at server.go, then session.go and run.go.
 package console

@@ -8,6 +8,10 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -24,6 +28,9 @@ const (
 	maxLogin = 4 << 10
 	maxRun   = 24 << 20
 )
+
+// LivePath is where the stream of samples is, which lasts as long as its page is open.
+const LivePath = "/api/live"
 
 // Options is what the console works with.
 type Options struct {
@@ -42,6 +49,8 @@ type Options struct {
 	Version string
 	// Memory is the budget of requests; nil for none.
 	Memory *memory.Budget
+	// Metrics are those that the server exports.
+	Metrics prometheus.Gatherer
 }
 
 // Server answers the requests of browsers. It is an http.Handler; the context of a request
@@ -51,6 +60,10 @@ type Server struct {
 	sessions sessions
 	pages    *assets
 	handler  http.Handler
+	sampler  *sampler
+	streams  atomic.Int64 // open ones
+	stopping chan struct{}
+	stopped  sync.Once
 }
 
 // New makes a console.
@@ -59,13 +72,14 @@ func New(o Options) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Server{o: o, pages: pages}
+	s := &Server{o: o, pages: pages, sampler: newSampler(o.Metrics), stopping: make(chan struct{})}
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /api/login", s.login)
 	mux.HandleFunc("POST /api/logout", s.asUser(s.logout))
 	mux.HandleFunc("GET /api/session", s.describe)
 	mux.HandleFunc("POST /api/run", s.asUser(s.run))
 	mux.HandleFunc("POST /api/parse", s.asUser(s.parse))
+	mux.HandleFunc("GET "+LivePath, s.asUser(s.live))
 	mux.Handle("GET /", pages)
 	s.handler = http.NewCrossOriginProtection().Handler(mux)
 	return s, nil

@@ -34,6 +34,7 @@ type consoleEndpoint struct {
 	check     CheckPassword
 	dispatch  Dispatcher
 	http      *http.Server
+	pages     *console.Server
 	listeners []net.Listener
 	open      atomic.Int64 // connections
 	drained   sync.Once
@@ -56,15 +57,16 @@ func (e *consoleEndpoint) start(ctx context.Context) error {
 	}
 	pages, err := console.New(console.Options{
 		Dispatch: e.dispatch.Dispatch, CheckPassword: e.check, AccessControl: e.s.Options.Security.Authorization, Encrypted: e.o.TLS,
-		Port: listeners[0].Addr().(*net.TCPAddr).Port, Version: config.Version, Memory: e.s.memory,
+		Port: listeners[0].Addr().(*net.TCPAddr).Port, Version: config.Version, Memory: e.s.memory, Metrics: e.s.registry,
 	})
 	if err != nil {
 		closeAll(listeners)
 		return err
 	}
-	e.listeners = listeners
+	e.listeners, e.pages = listeners, pages
+	e.running.Go(func() { pages.Sample(ctx) })
 	e.http = &http.Server{
-		Handler: ofLink(busy(pages)), ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, IdleTimeout: consoleIdleTime, MaxHeaderBytes: consoleMaxHeader,
+		Handler: ofLink(busyButLive(pages)), ReadHeaderTimeout: consoleHeaderTime, ReadTimeout: consoleReadTime, IdleTimeout: consoleIdleTime, MaxHeaderBytes: consoleMaxHeader,
 		ConnContext: e.connContext, ConnState: e.count, TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}, // no HTTP/2
 		ErrorLog: slog.NewLogLogger(e.s.network.Handler(), slog.LevelDebug),
 	}
@@ -120,7 +122,20 @@ func ofLink(h http.Handler) http.Handler {
 	})
 }
 
-// drain accepts no more connections, closes idle ones, and lets the others end after
+// busyButLive is busy, except for streams: they last as long as their pages, and say nothing of how long
+// requests take.
+func busyButLive(h http.Handler) http.Handler {
+	counted := busy(h)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == console.LivePath {
+			h.ServeHTTP(w, r)
+			return
+		}
+		counted.ServeHTTP(w, r)
+	})
+}
+
+// drain accepts no more connections, ends streams, closes idle connections, and lets the others end after
 // their request, until ctx ends.
 func (e *consoleEndpoint) drain(ctx context.Context) {
 	e.drained.Do(func() {
@@ -128,6 +143,7 @@ func (e *consoleEndpoint) drain(ctx context.Context) {
 		if e.http == nil {
 			return
 		}
+		e.pages.EndStreams()
 		if err := e.http.Shutdown(ctx); err != nil {
 			e.s.network.Warn("Requests to the console were cut off", "id", logConsole, "error", err)
 			_ = e.http.Close()

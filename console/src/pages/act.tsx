@@ -24,7 +24,7 @@ export function Act({ db, command, ready, due, label, close, check }: { db: stri
   return (
     <>
       <Command db={db} command={command} />
-      {error !== undefined && <Failure error={error} />}
+      {error !== undefined && <Failure error={error} act />}
       {ready && due > 0 && (
         <label class="check">
           <input type="checkbox" checked={seen} onChange={(e) => see(e.currentTarget.checked)} />

@@ -66,7 +66,7 @@ function Outcome({ said }: { said: { forecast?: Forecast; note?: string; error?:
   const f = said.forecast;
   return (
     <section aria-label={t('dryRun')} aria-live="polite" class="stack">
-      {said.error !== undefined && <Failure error={said.error} />}
+      {said.error !== undefined && <Failure error={said.error} act />}
       {!f && !said.error && <p class="notice">{t('dryRunWaits')}</p>}
       {f && (
         <>

@@ -33,9 +33,11 @@ export function Forecast({ bars, due, later, daily }: { bars: Bar[]; due: number
   const every = Math.ceil((daily ? 62 : 52) / step); // bars from one label to the next
   const y = (n: number) => (height - below) * (1 - n / top);
   const label = (d: Date) => time(d, daily ? { day: 'numeric', month: 'short' } : { hour: '2-digit', minute: '2-digit' });
+  // Bars of an hour are of two days: what is beside no axis has the date, too.
+  const full = (d: Date) => time(d, daily ? { dateStyle: 'medium' } : { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
   const says = (i: number) => {
     const b = all[i]!;
-    return b.now ? `${t('dueNow')}: ${t('nDocuments', { n: b.n })}` : t('bar', { from: label(b.from), to: label(b.to), n: b.n });
+    return b.now ? `${t('dueNow')}: ${t('nDocuments', { n: b.n })}` : t('bar', { from: full(b.from), to: full(b.to), n: b.n });
   };
   const empty = due === 0 && bars.every((b) => b.n === 0);
   const move = (e: KeyboardEvent) => {
@@ -44,7 +46,7 @@ export function Forecast({ bars, due, later, daily }: { bars: Bar[]; due: number
     e.preventDefault();
     setAt((now) => Math.min(all.length - 1, Math.max(0, (now ?? (by > 0 ? -1 : all.length)) + by)));
   };
-  const summary = t('forecastOf', { from: label(bars[0]!.from), to: label(bars[bars.length - 1]!.to) });
+  const summary = t('forecastOf', { from: full(bars[0]!.from), to: full(bars[bars.length - 1]!.to) });
   return (
     <figure class="chart">
       <svg ref={box} height={height} role="img" aria-label={summary} tabIndex={0} onKeyDown={move} onBlur={() => setAt(null)} onPointerLeave={() => setAt(null)}>
@@ -91,7 +93,7 @@ export function Forecast({ bars, due, later, daily }: { bars: Bar[]; due: number
           <tbody>
             {all.map((b, i) => (
               <tr key={i}>
-                {b.now ? <td colSpan={2}>{t('dueNow')}</td> : [<td key="f">{label(b.from)}</td>, <td key="t">{label(b.to)}</td>]}
+                {b.now ? <td colSpan={2}>{t('dueNow')}</td> : [<td key="f">{full(b.from)}</td>, <td key="t">{full(b.to)}</td>]}
                 <td class="right num">{compact(b.n)}</td>
               </tr>
             ))}

@@ -46,12 +46,12 @@ export const Figure = ({ name, value, hint, lead, due }: { name: string; value: 
   </div>
 );
 
-/** What went wrong. */
-export function Failure({ error, again }: { error: unknown; again?: () => void }) {
+/** What went wrong; act says that it was with something to be done, and not to be seen. */
+export function Failure({ error, again, act }: { error: unknown; again?: () => void; act?: boolean }) {
   const text = error instanceof CommandError ? error.message : error instanceof TypeError ? t('unreachable') : String(error);
   return (
     <div class="notice warn" role="alert">
-      {isRefused(error) ? t('refused', { error: text }) : text}
+      {isRefused(error) ? t(act ? 'refusedAct' : 'refused', { error: text }) : text}
       {again && (
         <button class="plain" type="button" onClick={again}>
           {t('retry')}
