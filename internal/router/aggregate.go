@@ -10,6 +10,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -314,6 +315,7 @@ func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parse
 		m.account.Close()
 		return err
 	}
+	m.Iterator = watching{m.Iterator, s.env}
 	if a.mapReduce != nil {
 		defer m.Close()
 		return a.mapReduce.collect(ctx, m)
@@ -376,6 +378,19 @@ func closeCursor(c documentCursor) {
 type merging struct {
 	pipeline.Iterator
 	account memory.Account
+}
+
+// watching has loops in expressions end with the operation that reads: a cursor has one for each
+// batch.
+type watching struct {
+	pipeline.Iterator
+	env *expr.Env
+}
+
+// Next implements pipeline.Iterator.
+func (w watching) Next(ctx context.Context) (bson.Doc, error) {
+	w.env.Watch(ctx)
+	return w.Iterator.Next(ctx)
 }
 
 // Next implements pipeline.Iterator. Error 10334 for a result that is larger than a document

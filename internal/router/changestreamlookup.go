@@ -44,7 +44,10 @@ func (c *streamCursor) openLookup(a *aggregation, parsed parsedPipeline, o *chan
 		c.skip = o.Resume().Fragment + 1
 	}
 	run := &pipeline.Run{Env: parsed.scope.env, World: &world{a, parsed.scope}, Inside: new(pipeline.Examined)}
-	c.out, err = rest.Optimize().Open(&lookup{stream: c.s}, run)
+	out, err := rest.Optimize().Open(&lookup{stream: c.s}, run)
+	if err == nil {
+		c.out = watching{out, run.Env}
+	}
 	return err
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/keystring"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 )
@@ -324,35 +325,20 @@ const sortKeyField = "\x01sortKey"
 
 // keyFromField orders documents by sortKeyField.
 func keyFromField(p sortkey.Pattern, collator bson.Collator) func([]byte, bson.Doc) ([]byte, error) {
-	var b bson.Builder
-	for i := range p.Parts {
-		direction := int32(1)
-		if p.Parts[i].Descending {
-			direction = -1
-		}
-		b.Int32(sortKeyPart(i), direction)
-	}
-	numbered, err := sortkey.Parse(b.Finish())
-	g := sortkey.NewGenerator(numbered, collator, nil)
 	return func(dst []byte, d bson.Doc) ([]byte, error) {
-		if err != nil {
-			return dst, err
-		}
 		v := d.Lookup(sortKeyField)
-		var parts bson.Builder
-		i := 0
-		if v.Type == bson.TypeArray {
-			for part := range v.Doc().Values() {
-				if part.Type == bson.TypeArray { // the generator would expand it
-					part = bson.Document(new(bson.Builder).Value("", part).Finish())
-				}
-				parts.Value(sortKeyPart(i), part)
-				i++
-			}
-		} else { // a distance
-			parts.Value(sortKeyPart(0), v)
+		if v.Type != bson.TypeArray { // a distance
+			v = bson.Array(v)
 		}
-		return g.Append(dst, parts.Finish())
+		i := 0
+		for part := range v.Doc().Values() {
+			if i == len(p.Parts) {
+				break
+			}
+			dst = keystring.Append(dst, part, p.Parts[i].Descending, collator)
+			i++
+		}
+		return dst, nil
 	}
 }
 

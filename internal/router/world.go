@@ -47,7 +47,11 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 	if err != nil {
 		return nil, err
 	}
-	return p.Open(in, r)
+	it, err := p.Open(in, r)
+	if err != nil {
+		return nil, err
+	}
+	return watching{it, r.Env}, nil
 }
 
 // plain reports whether a filter can be sent to shards as text: it has no variables, no

@@ -166,14 +166,26 @@ func (d *digest) save(b []byte) []byte {
 	return b
 }
 
-// load restores into an empty digest what save appended.
+// load adds the numbers of a digest that save appended.
 func (d *digest) load(b []byte) {
 	in := saved(b)
-	d.count, d.negative, d.positive = int64(in.int()), int64(in.int()), int64(in.int())
+	d.count, d.negative, d.positive = d.count+int64(in.int()), d.negative+int64(in.int()), d.positive+int64(in.int())
 	for n := in.int(); n > 0; n-- {
+		if len(d.buffer) == digestBuffer {
+			d.merge()
+		}
 		d.buffer = append(d.buffer, in.float())
+		d.sorted = false
 	}
-	for d.min, d.max = in.float(), in.float(); len(in) > 0; {
+	low, high := in.float(), in.float()
+	if len(in) == 0 {
+		return
+	}
+	if len(d.centroids) > 0 {
+		low, high = min(d.min, low), max(d.max, high)
+	}
+	for d.min, d.max = low, high; len(in) > 0; {
 		d.centroids = append(d.centroids, centroid{in.float(), int64(in.int())})
 	}
+	d.merge()
 }

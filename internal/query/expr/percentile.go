@@ -201,7 +201,7 @@ func (s *percentileState) Size() int                   { return 64 + s.d.size() 
 // Save appends the numbers.
 func (s *percentileState) Save(b []byte) ([]byte, error) { return s.d.save(b), nil }
 
-// Load restores them.
+// Load adds those of a state.
 func (s *percentileState) Load(_ *Env, b []byte) error {
 	s.d.load(b)
 	return nil

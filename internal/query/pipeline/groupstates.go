@@ -58,7 +58,7 @@ func withoutInput(op string, arg bson.Value) bson.Value {
 		return arg
 	case "$accumulator", "$_internalJsReduce":
 		return functionsOf(arg)
-	case "$firstN", "$lastN", "$minN", "$maxN", "$top", "$bottom", "$topN", "$bottomN":
+	case "$firstN", "$lastN", "$minN", "$maxN", "$top", "$bottom", "$topN", "$bottomN", "$median", "$percentile":
 		var b bson.Builder
 		for name, v := range arg.Doc().All() {
 			if name == "input" || name == "output" {

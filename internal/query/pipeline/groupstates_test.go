@@ -19,7 +19,8 @@ const accumulations = `{"sum": {"$sum": "$v"}, "avg": {"$avg": "$v"}, "min": {"$
 	"minN": {"$minN": {"n": 2, "input": "$v"}}, "maxN": {"$maxN": {"n": 4, "input": "$v"}},
 	"top": {"$top": {"sortBy": {"s": 1}, "output": "$v"}}, "bottom": {"$bottom": {"sortBy": {"s": -1}, "output": ["$s", "$v"]}},
 	"topN": {"$topN": {"n": 3, "sortBy": {"s": 1}, "output": "$s"}}, "bottomN": {"$bottomN": {"n": 2, "sortBy": {"s": 1}, "output": "$_id"}},
-	"merged": {"$mergeObjects": "$o"}, "joined": {"$concatArrays": "$a"}, "union": {"$setUnion": "$a"}}`
+	"merged": {"$mergeObjects": "$o"}, "joined": {"$concatArrays": "$a"}, "union": {"$setUnion": "$a"},
+	"median": {"$median": {"input": "$v", "method": "approximate"}}, "parts": {"$percentile": {"input": "$v", "p": [0, 0.25, 0.9, 1], "method": "approximate"}}}`
 
 // TestGroupStates holds that groups whose states were joined are those of all documents
 // together, digit by digit, in whatever parts the documents lie.
@@ -69,6 +70,37 @@ func TestDeviationStates(t *testing.T) {
 		g, w := got.Lookup(name).Double(), want.Lookup(name).Double()
 		if math.Abs(g-w) > 1e-12*w {
 			t.Errorf("%s is %v, want %v", name, g, w)
+		}
+	}
+}
+
+// TestManyPercentileStates is the same for percentiles of more numbers than are kept as they are:
+// up to what their estimates are off.
+func TestManyPercentileStates(t *testing.T) {
+	arg := bson.Document(bson.MustParse(`{"_id": null, "p": {"$percentile": {"input": "$v", "p": [0, 0.01, 0.5, 0.99, 1], "method": "approximate"}}}`))
+	shards, router, _ := SplitGroup("$group", arg)
+	onShard, joins := mustStages(t, shards), mustStages(t, router...)
+	const n = 120_000
+	var docs []bson.Doc
+	for i := range n { // a permutation of what is below n
+		docs = append(docs, new(bson.Builder).Int32("v", int32(i*7919%n)).Finish())
+	}
+	for _, ends := range [][]int{{40_000, 80_000, n}, {10, 20_000, n}, {n - 10, n}, {10_000, 20_000, 50_000, n}} {
+		var states []bson.Doc
+		from := 0
+		for _, to := range ends {
+			states = append(states, runStages(t, onShard, docs[from:to])...)
+			from = to
+		}
+		got := runStages(t, joins, states)[0].Lookup("p").Doc().Slice()
+		for i, want := range []float64{0, 0.01 * n, 0.5 * n, 0.99 * n, n - 1} {
+			off := 0.002 * n
+			if i == 0 || i == 4 {
+				off = 0
+			}
+			if math.Abs(got[i].Double()-want) > off {
+				t.Errorf("%v: number %d of the percentiles is %v, want %v", ends, i, got[i], want)
+			}
 		}
 	}
 }
