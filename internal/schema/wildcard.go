@@ -195,6 +195,11 @@ func (m MultikeyPaths) ArrayAt(path string) bool {
 	return word < len(m) && m[word]&(1<<bit) != 0
 }
 
+// Nameless reports whether documents of a wildcard index with those multikey paths may
+// have a field with an empty name at the top: the paths of what is in it lack the dot in
+// front, and are those of other fields.
+func (m MultikeyPaths) Nameless() bool { return m.ArrayAt("") }
+
 // wildcardKeys makes the keys of one document.
 type wildcardKeys struct {
 	ix     *Index
@@ -255,6 +260,9 @@ func (w *wildcardKeys) value(v bson.Value, holds bool) {
 	switch v.Type {
 	case bson.TypeDocument:
 		if !v.Doc().IsEmpty() {
+			if len(w.path) == 0 {
+				w.note() // see Nameless
+			}
 			w.document(v.Doc())
 			return
 		}
@@ -268,11 +276,7 @@ func (w *wildcardKeys) value(v bson.Value, holds bool) {
 }
 
 func (w *wildcardKeys) array(a bson.Doc, holds bool) {
-	if w.arrays == nil {
-		w.arrays = make(MultikeyPaths, wildcardWords)
-	}
-	word, bit := arrayBit(string(w.path))
-	w.arrays[word] |= 1 << bit
+	w.note()
 	if a.IsEmpty() && holds {
 		w.emit(bson.Undefined)
 	}
@@ -283,6 +287,15 @@ func (w *wildcardKeys) array(a bson.Doc, holds bool) {
 			w.emit(v)
 		}
 	}
+}
+
+// note notes that an array is at the path.
+func (w *wildcardKeys) note() {
+	if w.arrays == nil {
+		w.arrays = make(MultikeyPaths, wildcardWords)
+	}
+	word, bit := arrayBit(string(w.path))
+	w.arrays[word] |= 1 << bit
 }
 
 func (w *wildcardKeys) emit(v bson.Value) { w.append(bson.String(string(w.path)), v) }

@@ -221,7 +221,7 @@ func (h *house) distinct(t asker, c *catalog.Collection, a asked, path string) m
 	return values
 }
 
-var paths = []string{"a", "b", "c", "a.x", "a.y", "b.x", "c.x", "a.0", "a.x.0"}
+var paths = []string{"a", "b", "c", "a.x", "a.y", "b.x", "c.x", "a.0", "a.x.0", "a.0.x", "a.0.0"}
 
 func scalars() *rapid.Generator[string] {
 	return rapid.SampledFrom([]string{
@@ -238,6 +238,8 @@ func values(depth int) *rapid.Generator[string] {
 			return scalars().Draw(t, "scalar")
 		}
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
+		case 4:
+			return rapid.SampledFrom([]string{`[[1, 2]]`, `[[{"x": 1}]]`, `[[[1]], 2]`, `[{"x": [[1]]}]`}).Draw(t, "array in an array")
 		case 0, 1:
 			return "[" + strings.Join(rapid.SliceOfN(values(depth-1), 0, 3).Draw(t, "array"), ",") + "]"
 		case 2, 3:
@@ -247,7 +249,7 @@ func values(depth int) *rapid.Generator[string] {
 	})
 }
 
-// fields are documents with some of the names.
+// fields are documents with some of the names, and of those that are no path.
 func fields(names []string, depth int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		var parts []string
@@ -255,6 +257,9 @@ func fields(names []string, depth int) *rapid.Generator[string] {
 			if rapid.IntRange(0, 4).Draw(t, "has "+name) > 0 {
 				parts = append(parts, fmt.Sprintf("%q: %s", name, values(depth).Draw(t, name)))
 			}
+		}
+		if rapid.IntRange(0, 9).Draw(t, "no path") == 0 {
+			parts = append(parts, rapid.SampledFrom([]string{`"a.x": 1`, `"a.x": {"y": 1}`, `"": 1`, `"": {"a": 1, "x": 2}`, `"": [{"a": 1}]`, `"0": 1`, `"0": {"x": 1}`}).Draw(t, "field"))
 		}
 		return "{" + strings.Join(parts, ", ") + "}"
 	})
@@ -488,6 +493,24 @@ func TestSameAnswerOnce(t *testing.T) {
 		// What is not null need not be there at the end of a path through an array.
 		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a.x": {"$exists": true}}}`, []string{`{"a": [], "b": 1}`}, asked{filter: `{"a.x": {"$ne": null}, "b": 1}`}},
 		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$exists": true}}}`, []string{`{"a": [], "b": 1}`, `{"b": 1}`}, asked{filter: `{"a": {"$ne": null}, "b": 1}`}},
+		// A name with a dot in it, or an empty one, is no path.
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a.b": 5}`, `{"a": {"b": 5}}`, `{"a": {"b.c": 5}}`}, asked{filter: `{"a.b": 5}`, projection: `{"_id": 0, "a.b": 1}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"": {"x": 5}}`, `{"x": 5}`}, asked{filter: `{"x": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"": {"x": 5}}`, `{"x": 5}`}, asked{filter: `{".x": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"": 5}`, `{"x": 5}`}, asked{filter: `{"": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": {"": {"x": 5}}}`, `{"a": {"x": 5}}`, `{"a": {"": 5}}`}, asked{filter: `{"a..x": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": {"": {"x": 5}}}`, `{"a": {"x": 5}}`, `{"a": {"": 5}}`}, asked{filter: `{"a.": 5}`}},
+		// A number in a path is also a name, of a field that a wildcard may not cover.
+		{`{"key": {"x.$**": 1}, "name": "i"}`, []string{`{"0": {"x": 5}}`, `{"x": 5}`}, asked{filter: `{"0.x": 5}`}},
+		{`{"key": {"a.x.$**": 1}, "name": "i"}`, []string{`{"a": {"0": {"x": 5}}}`, `{"a": [{"x": 5}]}`}, asked{filter: `{"a.0.x": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i", "wildcardProjection": {"a.0": 0}}`, []string{`{"a": {"0": {"x": 5}}}`, `{"a": [{"x": 5}]}`}, asked{filter: `{"a.0.x": 5}`}},
+		// A number picks an array within an array, which has no keys below.
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [[5, 6]]}`}, asked{filter: `{"a.0.1": 6}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [[{"b": 5}]]}`}, asked{filter: `{"a.0.b": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [[{"b": 5}]]}`}, asked{filter: `{"a.b": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [{"b": [[{"c": 5}]]}]}`}, asked{filter: `{"a.b.0.c": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [[[5]]]}`}, asked{filter: `{"a.0.0": 5}`}},
+		{`{"key": {"$**": 1}, "name": "i"}`, []string{`{"a": [{"0": 5}]}`, `{"a": {"0": 5}}`, `{"a": [[5]]}`}, asked{filter: `{"a.0": {"$gt": 4}}`}},
 		// Characters without a next one, or before a gap, end the strings that begin with them, too.
 		{`{"key": {"a": 1}, "name": "i"}`, []string{`{"a": "x\uFFFD"}`, `{"a": "x\uFFFDy"}`, `{"a": "x\uFFFE"}`, `{"a": "z"}`}, asked{filter: `{"a": {"$regex": "^x\uFFFD"}}`}},
 		{`{"key": {"a": 1}, "name": "i"}`, []string{`{"a": "x\uD7FF"}`, `{"a": "x\uD7FFy"}`, `{"a": "x\uE000"}`, `{"a": "z"}`}, asked{filter: `{"a": {"$regex": "^x\uD7FF"}}`}},

@@ -85,7 +85,7 @@ func (t translator) picksElements() bool {
 // withinPicked reports whether a predicate is about the elements of an array that a number in the path may
 // select from another array: a wildcard index has no keys of those.
 func (t translator) withinPicked(p predicate) bool {
-	if w := t.ix.Wild; w == nil || !w.vague || t.part != w.part+1 {
+	if w := t.ix.Wild; w == nil || !w.picks || t.part != w.part+1 {
 		return false
 	}
 	_, elements := p.node.(*match.ElemMatchValue)

@@ -12,8 +12,9 @@ import (
 // pathPlugin marks the part of a view that has paths.
 const pathPlugin = schema.WildcardPathName
 
-// maxPathVariants bounds the indexed paths for one dotted path with numbers in it.
-const maxPathVariants = 16
+// maxPathVariants bounds what one dotted path with numbers in it may stand for: eight
+// numbers, as in mongod.
+const maxPathVariants = 1 << 8
 
 // wildPath is the path of a view of a wildcard index.
 //
@@ -25,6 +26,10 @@ type wildPath struct {
 	part  int       // of the paths, in the view
 	paths Intervals // that the scan reads
 	vague bool      // keys at the paths may belong to other fields
+	picks bool      // a number in the path may select elements of arrays
+	// picked are the paths of arrays in which a number may pick an array, of which the
+	// index only has the whole.
+	picked Intervals
 }
 
 // views returns the indexes that predicates can use: ix itself or, for a wildcard
@@ -37,7 +42,7 @@ func views(ix *Index, preds []predicate) []*Index {
 	var out []*Index
 	seen := map[string]bool{}
 	for _, p := range preds {
-		if seen[p.path] || !ix.Covers(plainPath(p.path)) || slices.ContainsFunc(ix.Parts, func(part schema.Part) bool { return part.Path == p.path }) {
+		if seen[p.path] || slices.ContainsFunc(ix.Parts, func(part schema.Part) bool { return part.Path == p.path }) {
 			continue
 		}
 		seen[p.path] = true
@@ -55,13 +60,6 @@ func prefixView(ix *Index, preds []predicate) *Index {
 		return nil
 	}
 	return view(ix, "")
-}
-
-// plainPath leaves out the components that are numbers, as the paths in the index do if
-// the number is an array index.
-func plainPath(path string) string {
-	cs := slices.DeleteFunc(strings.Split(path, "."), bson.AllDigits)
-	return strings.Join(cs, ".")
 }
 
 // view makes the view of one path; of none, for the ordinary parts in front.
@@ -95,35 +93,54 @@ func view(ix *Index, path string) *Index {
 	return &v
 }
 
-// expand returns the paths under which the index has the values of the path: a number
-// in it may be an array index, which paths in the index leave out.
+// expand sets the paths under which the index has the values of the path: a number in it may be an array
+// index, which paths in the index leave out. It returns false where the index does not cover all that the
+// number may stand for, or has it under another path: that of a field in a nameless one lacks the first dot.
+//
+// A name with dots in it is in the index as a path, so that keys at a path of several
+// components decide nothing.
 func (w *wildPath) expand(ix *Index, cs []string, multikey schema.MultikeyPaths) bool {
-	paths := []string{""}
-	for c, name := range cs {
-		var next []string
-		for _, p := range paths {
-			if c > 0 && bson.AllDigits(name) && ix.Multikey.ArrayAt(p) {
-				next = append(next, p)
-				w.vague = true
+	type variant struct {
+		path string
+		held bool // the index may have it
+	}
+	if cs[0] == "" {
+		return false
+	}
+	w.vague = len(cs) > 1 || ix.Multikey.Nameless()
+	variants := []variant{{cs[0], true}}
+	note := func(c int) {
+		if slices.ContainsFunc(variants, func(v variant) bool { return ix.Multikey.ArrayAt(v.path) }) {
+			multikey[w.part+1] |= 1 << min(c, 63)
+		}
+	}
+	note(0)
+	for c, name := range cs[1:] {
+		var next []variant
+		for _, v := range variants {
+			if bson.AllDigits(name) {
+				held := v.held && ix.Multikey.ArrayAt(v.path)
+				if held && c+2 < len(cs) {
+					w.picked = append(w.picked, Point(bson.String(v.path)))
+				}
+				w.picks = w.picks || held
+				next = append(next, variant{v.path, held})
 			}
-			q := name
-			if p != "" {
-				q = p + "." + name
-			}
-			next = append(next, q)
+			next = append(next, variant{v.path + "." + name, v.held})
 		}
 		if len(next) > maxPathVariants {
 			return false
 		}
-		for _, p := range next {
-			if ix.Multikey.ArrayAt(p) {
-				multikey[w.part+1] |= 1 << min(c, 63)
-			}
-		}
-		paths = next
+		variants = next
+		note(c + 1)
 	}
-	for _, p := range paths {
-		w.paths = append(w.paths, Point(bson.String(p)))
+	for _, v := range variants {
+		if !ix.Covers(v.path) {
+			return false
+		}
+		if v.held {
+			w.paths = append(w.paths, Point(bson.String(v.path)))
+		}
 	}
 	w.paths = normalize(w.paths)
 	return true
@@ -138,12 +155,17 @@ func (w *wildPath) settle(ix *Index, bounds []Intervals, bound bool) bool {
 	if !bound {
 		return false
 	}
+	paths := append(slices.Clone(w.paths), w.picked...)
 	if !holdsObjects(bounds[w.part+1]) {
+		if len(w.picked) > 0 {
+			bounds[w.part+1] = normalize(append(slices.Clone(bounds[w.part+1]), wholeClass(bson.TypeArray)))
+			w.paths = normalize(paths)
+			bounds[w.part] = w.paths
+		}
 		return true
 	}
 	// The keys at the paths below do not decide conditions on the object.
 	bounds[w.part+1] = All
-	paths := slices.Clone(w.paths)
 	for _, p := range w.paths {
 		paths = append(paths, Interval{bson.String(p.Lo.Str() + "."), bson.String(p.Lo.Str() + "/"), true, false})
 	}
