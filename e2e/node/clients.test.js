@@ -30,6 +30,24 @@ test('mongosh: insert, find, createIndex, the counters move, documents go', () =
   assert.ok(r.deleted >= 1 && r.passed);
 });
 
+test('mongosh: what the console shows, by the snippet of console/mongosh', () => {
+  const script = `
+    load('../../console/mongosh/index.js');
+    db = db.getSiblingDB('e2e_snippet'); db.s.drop();
+    db.s.insertMany([{ at: new Date(Date.now() - 7200e3) }, { at: new Date(Date.now() + 1800e3) }]);
+    const none = db.s.expiry();
+    const dry = db.s.expiryDryRun({ at: 1 }, { expireAfterSeconds: 3600 });
+    const made = db.s.getIndexes().length;
+    db.s.createIndex({ at: 1 }, { expireAfterSeconds: 36000 });
+    const paused = db.s.pauseExpiry('at_1');
+    let refused;
+    try { db.s.pauseExpiry('none') } catch (e) { refused = e.message }
+    print(EJSON.stringify({ none, due: dry.expiry[0].dueNow.documents, made, paused, refused, rules: db.s.expiry().map(r => [r.rule, r.paused]) }));`;
+  const out = execFileSync('node_modules/.bin/mongosh', ['--quiet', uri, '--eval', script], { encoding: 'utf8' });
+  for (const line of ['e2e_snippet.s: no rule; nothing leaves by itself', '  due now: 1 document', 'at_1: paused', 'at_1: 36000 s, paused']) assert.ok(out.split('\n').includes(line), `${line} in ${out}`);
+  assert.deepEqual(JSON.parse(out.trim().split('\n').at(-1)), { none: [], due: 1, made: 1, paused: ['at_1'], refused: 'e2e_snippet.s has no rule none', rules: [['at_1', true]] });
+});
+
 test('express-session with connect-mongo: log in, wait, logged out', async () => {
   const client = await MongoClient.connect(uri);
   const sessions = client.db('e2e_web').collection('sessions');

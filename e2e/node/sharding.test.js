@@ -102,6 +102,24 @@ test('mongosh: the page Hashed Sharding', async (t) => {
     `), ['true 1 false off 1 true full', 'true true', 'false 128', '118']);
   });
 
+  await t.test('why a collection is not balanced, by the snippet of console/mongosh', () => {
+    assert.deepEqual(mongosh(router, `
+      load('../../console/mongosh/index.js');
+      sh.stopBalancer();
+      sh.shardCollection('database.why', { x: 1 });
+      const other = chunks('database.why')[0].shard === 's0' ? 's1' : 's0';
+      sh.addShardToZone(other, 'elsewhere');
+      sh.updateZoneKeyRange('database.why', { x: MinKey() }, { x: MaxKey() }, 'elsewhere');
+      print(sh.whyNotBalanced()['database.why']);
+      sh.removeRangeFromZone('database.why', { x: MinKey() }, { x: MaxKey() });
+      sh.removeShardFromZone(other, 'elsewhere');
+      db.getSiblingDB('database').why.drop();
+      print('dropped: ' + Object.keys(sh.whyNotBalanced()).includes('database.why'));
+      sh.startBalancer();
+    `).filter((line) => /^(database\.why|zoneViolation|dropped)/.test(line)),
+    ['database.why: zoneViolation (the balancer is off)', 'zoneViolation (the balancer is off)', 'dropped: false']);
+  });
+
   await t.test('the hashed index is dropped, chunks go on to move, and documents are found', () => {
     assert.deepEqual(mongosh(router, `
       use('database');
