@@ -15,7 +15,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
-	"github.com/mayflydb/mayfly/internal/wire"
 )
 
 const (
@@ -165,24 +164,9 @@ func (i *inserting) documents(ctx context.Context, coll *catalog.Collection) (er
 
 // insert inserts documents.
 func (i *inserting) insert(ctx context.Context, coll *catalog.Collection, docs []bson.Doc) error {
-	body := new(bson.Builder).String("insert", coll.Namespace.Coll).Bool("ordered", false).Bool("bypassDocumentValidation", true).Finish()
-	reply, err := i.c.Run(ctx, coll.Namespace.DB, body, wire.NewSequence("documents", docs...))
-	if err != nil {
-		return err
-	}
-	i.into.Documents += bson.ClampToInt64(reply.Lookup("n"))
-	if failed := reply.Lookup("writeErrors"); failed.Type == bson.TypeArray {
-		for v := range failed.Doc().Values() {
-			code, text := v.Doc().Lookup("code"), v.Doc().Lookup("errmsg")
-			if mongoerr.Code(bson.ClampToInt64(code)) != mongoerr.DuplicateKey {
-				return mongoerr.New(mongoerr.Code(bson.ClampToInt64(code)), "%s", text.Str())
-			}
-			i.into.Kept++
-		}
-	}
+	inserted, kept, err := i.c.Insert(ctx, coll.Namespace.DB, coll.Namespace.Coll, docs, true)
+	i.into.Documents += inserted
+	i.into.Kept += kept
 	i.o.Progress("documents", i.into.Documents+i.into.Kept, i.total)
-	if failed := reply.Lookup("writeConcernError"); failed.Type == bson.TypeDocument {
-		return fmt.Errorf("what was written is not with the set's majority: %s", failed)
-	}
-	return nil
+	return err
 }
