@@ -45,7 +45,7 @@ func Start(t int64, o *schema.Timeseries) int64 {
 // Accepts reports whether a bucket that begins at start may hold a measurement of time t,
 // both in milliseconds.
 func Accepts(start, t int64, o *schema.Timeseries) bool {
-	return t >= start && t-start < o.MaxSpanSeconds*1000
+	return t >= start && uint64(t)-uint64(start) < uint64(o.MaxSpanSeconds)*1000 // the difference of two Dates may be no int64
 }
 
 // ID makes the _id of a bucket: an ObjectId with the second at which the bucket begins,

@@ -58,7 +58,9 @@ func (f *frame) transpose(measurements []bson.Doc) {
 					f.columns = append(f.columns, &Series{data: make([]byte, 0, n*widthOf(it.Value.Type))})
 				}
 			}
-			f.columns[c].put(i, it.Value)
+			if f.columns[c].Len() <= i { // of a field twice, the first one counts, as in queries
+				f.columns[c].put(i, it.Value)
+			}
 			next = c + 1
 		}
 	}
