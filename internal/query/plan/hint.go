@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -70,7 +71,7 @@ func checkMinMax(q *Query, hinted *Index, natural int) error {
 		return mongoerr.New(mongoerr.Code(51173), "When using min()/max() a hint of which index to use must be provided")
 	}
 	for _, d := range []bson.Doc{q.Min, q.Max} {
-		if d != nil && (hinted.Plugin != "" && hinted.Plugin != "hashed" || !keysOf(hinted, d)) {
+		if d != nil && (hinted.Plugin != "" && hinted.Plugin != "hashed" || !keysOf(hinted, d) || slices.ContainsFunc(d.Slice(), hasStrings) && !hinted.sameCollation(q)) {
 			return mongoerr.New(mongoerr.Code(51174), "The index chosen is not compatible with min/max")
 		}
 	}
@@ -109,16 +110,23 @@ func keysOf(ix *Index, d bson.Doc) bool {
 func boundedByKeys(q *Query, ix *Index, cs []match.Node) source {
 	s := wholeIndex(q, ix, cs)
 	n := s.node.(*IndexScan)
-	n.Min, n.Max = keyBound(q.Min), keyBound(q.Max)
+	n.Min, n.Max = keyBound(q, ix, q.Min), keyBound(q, ix, q.Max)
 	// The smallest key of a document may be outside.
 	s.sorted = s.sorted && (q.Sort.IsEmpty() || !ix.IsMultikey())
 	return s
 }
 
-// keyBound returns the values of a min or max document in the order of the index's parts.
-func keyBound(d bson.Doc) []bson.Value {
+// keyBound returns the values of a min or max document as they are in the keys, in the
+// order of the index's parts.
+func keyBound(q *Query, ix *Index, d bson.Doc) []bson.Value {
 	if d == nil {
 		return nil
 	}
-	return d.Slice()
+	values := d.Slice()
+	if ix.Collator != nil {
+		for i, v := range values {
+			values[i] = translator{ix, i, q}.collateValue(v)
+		}
+	}
+	return values
 }
