@@ -189,6 +189,82 @@ func TestConsole(t *testing.T) {
 	}
 }
 
+// stream opens the stream of samples. The caller closes its body.
+func (b *browser) stream() *http.Response {
+	b.t.Helper()
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.base+"/api/live", nil)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	r.Header = b.header.Clone()
+	a, err := b.http.Do(r)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.t.Cleanup(func() { _ = a.Body.Close() })
+	return a
+}
+
+// Samples go to who may see the server, to no more pages than there is room for, until their session
+// or the server ends.
+func TestConsoleLive(t *testing.T) {
+	port := servertest.FreePort(t)
+	s := servertest.Start(t, "--auth", "--console", "--consolePort", fmt.Sprint(port))
+	c, err := client.Connect(t.Context(), client.Options{Address: s.Address})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
+	root, err := client.Connect(t.Context(), client.Options{Address: s.Address, Login: &client.Login{User: "root", Password: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
+	base := fmt.Sprintf("http://localhost:%d", port)
+	if a := newBrowser(t, base).stream(); a.StatusCode != 401 {
+		t.Errorf("without a session: %d", a.StatusCode)
+	}
+	reader := newBrowser(t, base)
+	reader.login(`{"user": "reader", "password": "r"}`)
+	if _, d, _ := reader.call("/api/live", ""); bson.ClampToInt64(d.Lookup("code")) != 13 {
+		t.Errorf("a reader sees %s", d)
+	}
+
+	left := newBrowser(t, base)
+	left.login(`{"user": "root", "password": "p"}`)
+	ended := left.stream()
+	b := newBrowser(t, base)
+	b.login(`{"user": "root", "password": "p"}`)
+	open := []*http.Response{}
+	for range 63 {
+		open = append(open, b.stream())
+	}
+	if a := b.stream(); a.StatusCode != 503 {
+		t.Errorf("the 65th stream: %d", a.StatusCode)
+	}
+	first := make([]byte, 4096)
+	n, err := io.ReadAtLeast(open[0].Body, first, 200)
+	if text := string(first[:n]); err != nil || !strings.HasPrefix(text, "event: series\ndata: {\"series\":[\"insert\",") {
+		t.Errorf("a stream begins with %q, %v", text, err)
+	}
+	if code, _, _ := left.call("/api/logout", `{}`); code != 200 {
+		t.Fatalf("logout: %d", code)
+	}
+	if _, err := io.Copy(io.Discard, ended.Body); err != nil { // it ends with the next sample
+		t.Errorf("the stream of a session that has ended: %v", err)
+	}
+	began := time.Now()
+	s.Stop()
+	for _, a := range open {
+		_, _ = io.Copy(io.Discard, a.Body)
+	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the server stopped after %v", took)
+	}
+}
+
 // Without access control a browser needs a session all the same, so that pages of others get
 // nothing.
 func TestConsoleWithoutAccessControl(t *testing.T) {
