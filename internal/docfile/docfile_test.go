@@ -69,8 +69,8 @@ func TestThereAndBack(t *testing.T) {
 		"int":{"$numberInt":"1"},"long":{"$numberLong":"1"},"decimal":{"$numberDecimal":"1.00"},"date":{"$date":{"$numberLong":"-62135596800001"}},
 		"re":{"$regularExpression":{"pattern":"a/b","options":"i"}},"bin":{"$binary":{"base64":"AAE=","subType":"04"}},"ts":{"$timestamp":{"t":1,"i":2}},
 		"min":{"$minKey":1},"max":{"$maxKey":1},"code":{"$code":"f()","$scope":{"a":{"$numberInt":"1"}}},"text":"line\nend\u2028\u0001","sub":{"a":[{},[null,true]]}}`)}
-	for i := range 2500 { // more than two inserts, and several batches
-		docs = append(docs, new(bson.Builder).Int32("_id", int32(i)).String("text", strings.Repeat("x", i)).Finish())
+	for i := range 60_000 { // more than one reply may hold, of small documents
+		docs = append(docs, new(bson.Builder).Int32("_id", int32(i)).String("text", strings.Repeat("x", 200+i%200)).Finish())
 	}
 	for part := range slices.Chunk(docs, 1000) {
 		if _, _, err := c.Insert(t.Context(), "d", "from", part, false); err != nil {
