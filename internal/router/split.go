@@ -36,6 +36,7 @@ func split(list []bson.Value) parts {
 			if n := limitBehind(rest[1:]); n > 0 {
 				p.shards = append(p.shards, stage("$limit", bson.Int64(n)))
 			}
+			p.shards, p.merge = showMeta(p.shards, p.merge, p.sort)
 			return p
 		case name == "$sort" && metaSort(arg):
 			return splitMetaSort(append(before, v), arg.Doc(), rest[1:])
@@ -45,6 +46,7 @@ func split(list []bson.Value) parts {
 			if n := limitBehind(rest); n > 0 {
 				before = append(before, stage("$limit", bson.Int64(n)))
 			}
+			before, rest = showMeta(before, rest, nil)
 			return parts{shards: before, merge: rest}
 		case name == "$sample":
 			return parts{shards: append(before, v), merge: rest}
@@ -132,10 +134,11 @@ func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts 
 	var hidden []bson.Value
 	by.Reset(nil)
 	fields.Reset(nil)
-	plain := false
+	var plain bson.Builder
+	plain.Reset(nil)
 	for name, v := range sort.All() {
 		if v.IsNumber() {
-			plain = true
+			plain.Value(name, v)
 			by.Value(name, v)
 			continue
 		}
@@ -144,9 +147,13 @@ func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts 
 		fields.Value(name, v)
 		by.Int32(name, -1)
 	}
-	if n := limitBehind(rest); n > 0 {
+	n, fieldsToo := limitBehind(rest), plain.Finish()
+	if n > 0 {
 		before = append(before, stage("$limit", bson.Int64(n)))
-	} else if !plain {
+	}
+	if n > 0 || !fieldsToo.IsEmpty() {
+		before, rest = showMeta(before, rest, fieldsToo)
+	} else {
 		for len(rest) > 0 {
 			if name, _ := rest[0].Doc().First(); !slices.Contains(onShards, name) {
 				break
@@ -158,6 +165,63 @@ func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts 
 		shards: append(before, stage("$addFields", bson.Document(fields.Finish()))), sort: by.Finish(),
 		merge: append([]bson.Value{stage("$unset", bson.Array(hidden...))}, rest...),
 	}
+}
+
+// showMeta moves stages that may show metadata, which documents lose on their way, from what the
+// router does to what the shards do: from behind the $skip and $limit that merge begins with. Such
+// a stage makes one document of each, and leaves the fields of the sort, so that it does the same
+// before them. Without such stages all stays.
+func showMeta(shards, merge []bson.Value, sort bson.Doc) (onShards, onRouter []bson.Value) {
+	from := 0
+	for ; from < len(merge); from++ {
+		if name, _ := merge[from].Doc().First(); name != "$skip" && name != "$limit" {
+			break
+		}
+	}
+	to := from
+	for i := from; i < len(merge) && keepsSort(merge[i].Doc(), sort); i++ {
+		if mentionsMeta(merge[i]) {
+			to = i + 1
+		}
+	}
+	if to == from {
+		return shards, merge
+	}
+	return slices.Concat(shards, merge[from:to]), slices.Concat(merge[:from], merge[to:])
+}
+
+// keepsSort reports whether a stage makes one document of each and leaves the fields of a sort.
+func keepsSort(stage, sort bson.Doc) bool {
+	name, arg := stage.First()
+	if !slices.Contains([]string{"$project", "$addFields", "$set"}, name) || arg.Type != bson.TypeDocument {
+		return false
+	}
+	for path := range sort.All() {
+		top, _, _ := strings.Cut(path, ".")
+		kept := name != "$project" || top == "_id"
+		for field, v := range arg.Doc().All() {
+			if first, _, _ := strings.Cut(field, "."); first == top {
+				kept = name == "$project" && field == top && (v.IsNumber() || v.Type == bson.TypeBool) && v.Truthy()
+			}
+		}
+		if !kept {
+			return false
+		}
+	}
+	return true
+}
+
+// mentionsMeta reports whether a value has a field $meta at any depth.
+func mentionsMeta(v bson.Value) bool {
+	if v.Type != bson.TypeDocument && v.Type != bson.TypeArray {
+		return false
+	}
+	for name, inner := range v.Doc().All() {
+		if name == "$meta" || mentionsMeta(inner) {
+			return true
+		}
+	}
+	return false
 }
 
 // stage returns a pipeline stage. It copies the value.
