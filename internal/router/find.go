@@ -109,6 +109,21 @@ func plus(skip, limit int64) int64 {
 	return skip + limit
 }
 
+// noField is the name of a field that no document has.
+const noField = "\x01none"
+
+// keepsRest reports whether a projection names nothing but, at most, an _id that it leaves out. With
+// a $meta such a one would keep nothing else of a measurement, which is projected as by the stage
+// $project; an exclusion has it keep the rest.
+func keepsRest(projection bson.Doc) bool {
+	for name, v := range projection.All() {
+		if name != "_id" || v.Truthy() { // also by an expression
+			return false
+		}
+	}
+	return true
+}
+
 // findOnOne runs the whole find on one shard, and returns its cursor.
 func (r *Router) findOnOne(ctx context.Context, op *command.Op, rt *route, shard string) error {
 	b := new(bson.Builder).String("find", op.Collection)
@@ -173,7 +188,11 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 			b.Int64("limit", plus(skip, limit))
 		}
 		if projection := document(body.Lookup("projection")); ordered {
-			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", meta).Close().Close()
+			b.OpenDoc("projection").Fields(projection).OpenDoc(sortKeyField).String("$meta", meta).Close()
+			if rt.timeseries != nil && keepsRest(projection) {
+				b.Int32(noField, 0)
+			}
+			b.Close()
 		} else if !projection.IsEmpty() {
 			b.Doc("projection", projection)
 		}
