@@ -257,6 +257,9 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 			return nil, err
 		}
 		q.coll = c
+		if n.shard && op.Generic.Versions != nil && c != nil && c.Namespace == ns && !c.HoldsBuckets() {
+			q.Held = n.heldBy(op, c)
+		}
 	}
 	out := &aggregation{query: q, ns: base}
 	size := 0
