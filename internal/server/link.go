@@ -96,10 +96,13 @@ func (l *link) begin(start time.Time, awaiting bool) {
 	l.busySince.Store(max(1, int64(start.Sub(l.server.started))))
 }
 
-// end notes the end of the operation, and its duration.
+// end notes the end of the operation, and its duration unless that says for how long it was
+// to wait.
 func (l *link) end(took time.Duration) {
 	l.busySince.Store(0)
-	l.server.stats.latency.Observe(took.Seconds())
+	if !l.awaiting.Load() {
+		l.server.stats.latency.Observe(took.Seconds())
+	}
 }
 
 // writes reports whether the running operation is a write.

@@ -20,7 +20,7 @@ var latencyBuckets = append(prometheus.ExponentialBuckets(50e-6, 2, 17), 10, 30,
 
 func newStats() *stats {
 	return &stats{latency: prometheus.NewHistogram(prometheus.HistogramOpts{
-		Namespace: "mayfly", Name: "request_duration_seconds", Help: "Time from a whole request to its reply.", Buckets: latencyBuckets,
+		Namespace: "mayfly", Name: "request_duration_seconds", Help: "Time from a whole request to its reply, without hello that waits.", Buckets: latencyBuckets,
 	})}
 }
 
