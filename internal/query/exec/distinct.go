@@ -134,6 +134,9 @@ func (s *distinctScan) missing(row *stage.Row) (bool, error) {
 	} else if err := Elements(row.Doc, path, func(v bson.Value) error { kind = v.Type; return nil }); err != nil {
 		return false, err
 	}
+	if s.cover == nil { // the row has the document itself, not what the key says
+		return kind == 0, nil
+	}
 	if kind != bson.TypeNull && kind != bson.TypeUndefined {
 		return false, nil
 	}

@@ -140,7 +140,7 @@ func (ix *Index) multikeyAt(i, c int) bool {
 
 // severalKeys reports whether one document may have several keys.
 func (ix *Index) severalKeys() bool {
-	return ix.IsMultikey() || ix.Wild != nil && !onePoint(ix.Wild.paths)
+	return ix.IsMultikey() || ix.Wild != nil && (ix.Wild.vague || !onePoint(ix.Wild.paths))
 }
 
 // sameCollation reports whether strings in the index have the order of the query.

@@ -48,6 +48,9 @@ func orders(q *Query, ix *Index, bounds []Intervals, part int) bool {
 	if ix.Parts[part].Plugin != "" || !ix.sameCollation(q) && mayHoldStrings(bounds[part]) {
 		return false
 	}
+	if w := ix.Wild; w != nil && w.vague && part == w.part+1 {
+		return false // a document may have a key of another field before its own
+	}
 	if !ix.MultikeyPart(part) {
 		return true
 	}
