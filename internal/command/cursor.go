@@ -110,7 +110,7 @@ const DefaultBatch = -1
 
 const (
 	defaultFirstBatch = 101
-	// maxBatchBytes bounds the documents of one batch.
+	// maxBatchBytes bounds the documents of one batch, with what the array adds for each.
 	maxBatchBytes = 16 << 20
 )
 

@@ -132,19 +132,21 @@ func (c *openCursor) batch(ctx context.Context, op *Op, name string, limit int64
 			done = !c.spec.Tailable
 			break
 		}
-		if n > 0 && size+len(d) > maxBatchBytes {
+		index := bson.Index(int(n))
+		element := len(d) + len(index) + 2
+		if n > 0 && size+element > maxBatchBytes {
 			c.stash = d.Clone()
 			break
 		}
-		if err := op.GrowReply(size + len(d)); err != nil {
+		if err := op.GrowReply(size + element); err != nil {
 			if n == 0 {
 				return false, err
 			}
 			c.stash = d.Clone()
 			break
 		}
-		op.Reply.Doc(bson.Index(int(n)), d)
-		size += len(d)
+		op.Reply.Doc(index, d)
+		size += element
 		n++
 	}
 	if f, ok := c.spec.Cursor.(Finite); ok && n == limit && n > 0 && c.stash == nil && f.Exhausted() {

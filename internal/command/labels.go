@@ -17,9 +17,11 @@ var mayRetry = map[mongoerr.Code]bool{
 }
 
 // transient has the errors, besides those of mayRetry, after which a client may run the
-// whole transaction again. (Specification of transactions.)
+// whole transaction again. (Specification of transactions.) QueryPlanKilled is among them as a
+// drop need not wait for a transaction that has only read here, as it does on mongod.
 var transient = map[mongoerr.Code]bool{
-	mongoerr.WriteConflict: true, mongoerr.LockTimeout: true, mongoerr.SnapshotTooOld: true, mongoerr.SnapshotUnavailable: true,
+	mongoerr.QueryPlanKilled: true,
+	mongoerr.WriteConflict:   true, mongoerr.LockTimeout: true, mongoerr.SnapshotTooOld: true, mongoerr.SnapshotUnavailable: true,
 	mongoerr.StaleConfig: true, mongoerr.StaleDbVersion: true, mongoerr.NoSuchTransaction: true, mongoerr.PreparedTransactionInProgress: true,
 }
 
