@@ -154,7 +154,9 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 	if err != nil {
 		return q, err
 	}
-	if n.shard && op.Generic.Versions != nil && c != nil && op.Command != nil && op.Command.Flags&command.Writes == 0 && c.Namespace == namespace(op) {
+	// A write looks for documents in a unit, which has a guard; that of measurements looks for them before.
+	reads := op.Command != nil && op.Command.Flags&command.Writes == 0 || c != nil && c.IsTimeseries()
+	if n.shard && op.Generic.Versions != nil && c != nil && reads && c.Namespace == namespace(op) {
 		q.Held = n.heldBy(op, c)
 	}
 	if q.Filter, err = match.Parse(filter, s.match); err == nil && n.used != nil {
