@@ -12,6 +12,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/query/querytest"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -21,7 +22,7 @@ func groups() *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
 		var stages []string
 		if rapid.IntRange(0, 2).Draw(t, "matching") == 0 {
-			stages = append(stages, fmt.Sprintf(`{"$match": %s}`, filters(1).Draw(t, "filter")))
+			stages = append(stages, fmt.Sprintf(`{"$match": %s}`, querytest.Filters(1).Draw(t, "filter")))
 		}
 		by := rapid.SampledFrom([]string{"a", "b", "a.x"}).Draw(t, "by")
 		pick := rapid.SampledFrom([]string{"", "$first", "$last"}).Draw(t, "pick")
@@ -89,14 +90,14 @@ func TestSameGroups(t *testing.T) {
 		for _, ns := range []schema.Namespace{indexed, plain} {
 			h.create(rt, ns)
 		}
-		option := rapid.SampledFrom([]string{"", "", `, "sparse": true`, `, "collation": ` + caseless}).Draw(rt, "option")
+		option := rapid.SampledFrom([]string{"", "", `, "sparse": true`, `, "collation": ` + querytest.Caseless}).Draw(rt, "option")
 		h.index(rt, indexed, []string{
 			fmt.Sprintf(`{"key": {"a": 1, "c": 1, "_id": 1}, "name": "a"%s}`, option), `{"key": {"a": 1, "c": -1, "_id": 1}, "name": "r"}`,
 			`{"key": {"b": -1, "c": -1, "_id": -1}, "name": "b"}`, fmt.Sprintf(`{"key": {"a.x": 1}, "name": "x"%s}`, option),
 		})
 		depth := rapid.IntRange(0, 2).Draw(rt, "depth")
 		w := h.exec.NewWriter(storage.Buffered)
-		for i, d := range rapid.SliceOfN(fields([]string{"a", "b", "c"}, depth), 0, 20).Draw(rt, "documents") {
+		for i, d := range rapid.SliceOfN(querytest.Fields([]string{"a", "b", "c"}, depth), 0, 20).Draw(rt, "documents") {
 			doc := new(bson.Builder).Int32("_id", int32(i)).Fields(parseDoc(rt, d)).Finish()
 			if w.Insert(ctx, h.catalog.Lookup(indexed), doc) == nil {
 				if err := w.Insert(ctx, h.catalog.Lookup(plain), doc); err != nil {

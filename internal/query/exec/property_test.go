@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/query/project"
+	"github.com/mayflydb/mayfly/internal/query/querytest"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -221,142 +221,6 @@ func (h *house) distinct(t asker, c *catalog.Collection, a asked, path string) m
 	return values
 }
 
-var paths = []string{"a", "b", "c", "a.x", "a.y", "b.x", "c.x", "a.0", "a.x.0", "a.0.x", "a.0.0"}
-
-func scalars() *rapid.Generator[string] {
-	return rapid.SampledFrom([]string{
-		"0", "1", "2", "3", "1.5", `"a"`, `"A"`, `"ab"`, `"b"`, "null", "true", "false", `{"$date": "2024-01-01T00:00:00Z"}`,
-		`{"$numberDecimal": "2"}`, `{"$numberLong": "1"}`, `{"$numberDouble": "NaN"}`, `{"$numberDecimal": "Infinity"}`, `{"$numberDouble": "-Infinity"}`,
-		`{"$minKey": 1}`, `{"$maxKey": 1}`, `{"$timestamp": {"t": 1, "i": 1}}`, `{"$binary": {"base64": "AA==", "subType": "00"}}`, `""`,
-	})
-}
-
-// values are scalars, arrays and documents, no deeper than depth.
-func values(depth int) *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		if depth == 0 {
-			return scalars().Draw(t, "scalar")
-		}
-		switch rapid.IntRange(0, 9).Draw(t, "kind") {
-		case 4:
-			return rapid.SampledFrom([]string{`[[1, 2]]`, `[[{"x": 1}]]`, `[[[1]], 2]`, `[{"x": [[1]]}]`}).Draw(t, "array in an array")
-		case 0, 1:
-			return "[" + strings.Join(rapid.SliceOfN(values(depth-1), 0, 3).Draw(t, "array"), ",") + "]"
-		case 2, 3:
-			return fields([]string{"x", "y"}, depth-1).Draw(t, "object")
-		}
-		return scalars().Draw(t, "scalar")
-	})
-}
-
-// fields are documents with some of the names, and of those that are no path.
-func fields(names []string, depth int) *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		var parts []string
-		for _, name := range names {
-			if rapid.IntRange(0, 4).Draw(t, "has "+name) > 0 {
-				parts = append(parts, fmt.Sprintf("%q: %s", name, values(depth).Draw(t, name)))
-			}
-		}
-		if rapid.IntRange(0, 9).Draw(t, "no path") == 0 {
-			parts = append(parts, rapid.SampledFrom([]string{`"a.x": 1`, `"a.x": {"y": 1}`, `"": 1`, `"": {"a": 1, "x": 2}`, `"": [{"a": 1}]`, `"0": 1`, `"0": {"x": 1}`}).Draw(t, "field"))
-		}
-		return "{" + strings.Join(parts, ", ") + "}"
-	})
-}
-
-// conditions are filters of one leaf.
-func conditions() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		path := rapid.SampledFrom(paths).Draw(t, "path")
-		if rapid.IntRange(0, 7).Draw(t, "leaf") == 0 {
-			return expressions().Draw(t, "expression")
-		}
-		return fmt.Sprintf("{%q: %s}", path, operators(true).Draw(t, "operator"))
-	})
-}
-
-// expressions are comparisons as $expr has them.
-func expressions() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		operands := []string{
-			strconv.Quote("$" + rapid.SampledFrom(paths).Draw(t, "path")),
-			fmt.Sprintf(`{"$literal": %s}`, values(1).Draw(t, "constant")),
-		}
-		if rapid.Bool().Draw(t, "flipped") {
-			slices.Reverse(operands)
-		}
-		op := rapid.SampledFrom([]string{"$eq", "$eq", "$lt", "$lte", "$gt", "$gte"}).Draw(t, "operator")
-		e := fmt.Sprintf(`{%q: [%s]}`, op, strings.Join(operands, ","))
-		switch rapid.IntRange(0, 5).Draw(t, "both") {
-		case 0:
-			e = fmt.Sprintf(`{"$and": [%s, {"$gt": ["$b", null]}]}`, e)
-		case 1:
-			e = fmt.Sprintf(`{"$or": [%s, {"$eq": [%q, 3]}]}`, e, "$"+rapid.SampledFrom(paths).Draw(t, "other path"))
-		}
-		return fmt.Sprintf(`{"$expr": %s}`, e)
-	})
-}
-
-func operators(deep bool) *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		v := values(1)
-		switch rapid.IntRange(0, 15).Draw(t, "op") {
-		case 0, 1, 2:
-			return fmt.Sprintf(`{"$eq": %s}`, v.Draw(t, "v"))
-		case 3, 4:
-			op := rapid.SampledFrom([]string{"$gt", "$gte", "$lt", "$lte"}).Draw(t, "cmp")
-			return fmt.Sprintf(`{%q: %s}`, op, v.Draw(t, "v"))
-		case 5:
-			return fmt.Sprintf(`{"$gte": %s, "$lte": %s}`, scalars().Draw(t, "lo"), scalars().Draw(t, "hi"))
-		case 6, 7:
-			op := rapid.SampledFrom([]string{"$in", "$nin"}).Draw(t, "in")
-			return fmt.Sprintf(`{%q: [%s]}`, op, strings.Join(rapid.SliceOfN(v, 0, 3).Draw(t, "list"), ","))
-		case 8:
-			return fmt.Sprintf(`{"$ne": %s}`, v.Draw(t, "v"))
-		case 9:
-			return rapid.SampledFrom([]string{`{"$exists": true}`, `{"$exists": false}`}).Draw(t, "exists")
-		case 10:
-			return rapid.SampledFrom([]string{`{"$type": "string"}`, `{"$type": "number"}`, `{"$type": "array"}`, `{"$type": "object"}`, `{"$size": 1}`, `{"$mod": [2, 0]}`}).Draw(t, "type")
-		case 11:
-			return rapid.SampledFrom([]string{
-				`{"$regex": "^a"}`, `{"$regex": "b"}`, `{"$regex": "^A", "$options": "i"}`, `{"$regex": "^ab*"}`, `{"$regex": "^ab{0,1}$"}`, `{"$regex": "^(a|b)"}`,
-				`{"$in": [{"$regularExpression": {"pattern": "^a", "options": ""}}, 2, null]}`,
-			}).Draw(t, "regex")
-		case 12:
-			return fmt.Sprintf(`{"$all": [%s]}`, strings.Join(rapid.SliceOfN(v, 1, 2).Draw(t, "list"), ","))
-		case 13:
-			return rapid.SampledFrom([]string{`{"$bitsAllSet": 1}`, `{"$bitsAnyClear": 1}`, `{"$type": ["int", "null"]}`, `{"$type": "minKey"}`}).Draw(t, "more")
-		}
-		if !deep {
-			return fmt.Sprintf(`{"$gt": %s}`, scalars().Draw(t, "v"))
-		}
-		switch rapid.IntRange(0, 2).Draw(t, "nested") {
-		case 0:
-			return fmt.Sprintf(`{"$not": %s}`, operators(false).Draw(t, "not"))
-		case 1:
-			return fmt.Sprintf(`{"$elemMatch": %s}`, operators(false).Draw(t, "element"))
-		}
-		return fmt.Sprintf(`{"$elemMatch": {"x": %s, "y": %s}}`, operators(false).Draw(t, "x"), operators(false).Draw(t, "y"))
-	})
-}
-
-// filters combine conditions.
-func filters(depth int) *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		if depth == 0 {
-			return conditions().Draw(t, "condition")
-		}
-		op := rapid.SampledFrom([]string{"", "", "$and", "$and", "$or", "$or", "$nor"}).Draw(t, "logic")
-		if op == "" {
-			return conditions().Draw(t, "condition")
-		}
-		return fmt.Sprintf("{%q: [%s]}", op, strings.Join(rapid.SliceOfN(filters(depth-1), 1, 3).Draw(t, "branches"), ","))
-	})
-}
-
-const caseless = `{"locale": "en", "strength": 2}`
-
 // indexes are specifications of all kinds but those of geometry and text.
 func indexes(n int) *rapid.Generator[string] {
 	return rapid.Custom(func(t *rapid.T) string {
@@ -370,19 +234,19 @@ func indexes(n int) *rapid.Generator[string] {
 				`{"a": {"$gt": 1}}`, `{"b": {"$exists": true}}`, `{"$or": [{"a": 1}, {"a": 2}]}`, `{"a": {"$in": [1, "a"]}}`, `{"c": {"$type": "string"}}`,
 			}).Draw(t, "filter")
 		case 2:
-			options = `, "collation": ` + caseless
+			options = `, "collation": ` + querytest.Caseless
 		}
 		var key string
 		switch rapid.IntRange(0, 9).Draw(t, "kind") {
 		case 0:
-			key = fmt.Sprintf(`{%q: "hashed"}`, rapid.SampledFrom(paths).Draw(t, "hashed"))
+			key = fmt.Sprintf(`{%q: "hashed"}`, rapid.SampledFrom(querytest.Paths).Draw(t, "hashed"))
 		case 1:
 			key, options = rapid.SampledFrom([]string{`{"$**": 1}`, `{"a.$**": 1}`, `{"$**": -1}`}).Draw(t, "wildcard"), ""
 		case 2:
 			key, options = `{"b": 1, "$**": 1}`, `, "wildcardProjection": {"b": 0}`
 		default:
 			var parts []string
-			for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 1, 3, rapid.ID).Draw(t, "fields") {
+			for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom(querytest.Paths), 1, 3, rapid.ID).Draw(t, "fields") {
 				parts = append(parts, fmt.Sprintf("%q: %s", p, direction.Draw(t, "direction")))
 			}
 			key = "{" + strings.Join(parts, ", ") + "}"
@@ -392,25 +256,8 @@ func indexes(n int) *rapid.Generator[string] {
 }
 
 func questions() *rapid.Generator[asked] {
-	return rapid.Custom(func(t *rapid.T) asked {
-		a := asked{filter: filters(2).Draw(t, "filter")}
-		if rapid.Bool().Draw(t, "sorted") {
-			var parts []string
-			for _, p := range rapid.SliceOfNDistinct(rapid.SampledFrom(paths), 1, 2, rapid.ID).Draw(t, "sort") {
-				parts = append(parts, fmt.Sprintf("%q: %d", p, rapid.SampledFrom([]int{1, -1}).Draw(t, "direction")))
-			}
-			a.sort = "{" + strings.Join(parts, ", ") + "}"
-			if rapid.IntRange(0, 2).Draw(t, "limited") == 0 {
-				a.limit, a.skip = rapid.Int64Range(1, 9).Draw(t, "limit"), rapid.Int64Range(0, 3).Draw(t, "skip")
-			}
-		}
-		if rapid.IntRange(0, 3).Draw(t, "collated") == 0 {
-			a.collation = caseless
-		}
-		if rapid.IntRange(0, 2).Draw(t, "projected") == 0 {
-			a.projection = rapid.SampledFrom([]string{`{"_id": 0, "a": 1}`, `{"_id": 0, "a": 1, "b": 1}`, `{"_id": 0, "a.x": 1}`, `{"_id": 0, "c": 1}`}).Draw(t, "projection")
-		}
-		return a
+	return rapid.Map(querytest.Questions(), func(q querytest.Question) asked {
+		return asked{filter: q.Filter, sort: q.Sort, projection: q.Projection, collation: q.Collation, skip: q.Skip, limit: q.Limit}
 	})
 }
 
@@ -437,7 +284,7 @@ func TestSameAnswer(t *testing.T) {
 			h.index(rt, ns, specs)
 		}
 		w := h.exec.NewWriter(storage.Buffered)
-		for i, d := range rapid.SliceOfN(fields([]string{"a", "b", "c"}, 2), 0, 30).Draw(rt, "documents") {
+		for i, d := range rapid.SliceOfN(querytest.Fields([]string{"a", "b", "c"}, 2), 0, 30).Draw(rt, "documents") {
 			doc := new(bson.Builder).Int32("_id", int32(i)).Fields(parseDoc(rt, d)).Finish()
 			// Parallel arrays, and arrays under a hashed index, are refused.
 			_ = w.Insert(ctx, h.catalog.Lookup(ns), doc)
@@ -484,9 +331,9 @@ func TestSameAnswerOnce(t *testing.T) {
 		// An element that a number in a path picks may lack what the filter looks for.
 		{`{"key": {"a.0": 1}, "name": "i"}`, []string{`{"a": [{}]}`}, asked{filter: `{"a.0": null}`}},
 		// A filter of a partial index is compared in the collation of the query.
-		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": "x"}}`, []string{`{"a": "X", "b": 1}`}, asked{filter: `{"a": "x", "b": 1}`, collation: caseless}},
-		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$in": ["x", "y"]}}}`, []string{`{"a": "X", "b": 1}`}, asked{filter: `{"a": {"$in": ["x", "y"]}, "b": 1}`, collation: caseless}},
-		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$gt": "B"}}, "collation": ` + caseless + `}`, []string{`{"a": "aa", "b": 1}`}, asked{filter: `{"a": {"$gt": "a"}, "b": 1}`, collation: caseless}},
+		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": "x"}}`, []string{`{"a": "X", "b": 1}`}, asked{filter: `{"a": "x", "b": 1}`, collation: querytest.Caseless}},
+		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$in": ["x", "y"]}}}`, []string{`{"a": "X", "b": 1}`}, asked{filter: `{"a": {"$in": ["x", "y"]}, "b": 1}`, collation: querytest.Caseless}},
+		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$gt": "B"}}, "collation": ` + querytest.Caseless + `}`, []string{`{"a": "aa", "b": 1}`}, asked{filter: `{"a": {"$gt": "a"}, "b": 1}`, collation: querytest.Caseless}},
 		// MinKey and MaxKey compare with what is missing, and a symbol equals a string.
 		{`{"key": {"b": 1}, "name": "i", "partialFilterExpression": {"a": {"$exists": true}}}`, []string{`{"b": 1}`}, asked{filter: `{"a": {"$lt": {"$maxKey": 1}}, "b": 1}`}},
 		{`{"key": {"a": 1}, "name": "i", "partialFilterExpression": {"a": {"$type": "string"}}}`, []string{`{"a": {"$symbol": "x"}}`}, asked{filter: `{"a": "x"}`}},

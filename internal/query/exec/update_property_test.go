@@ -10,35 +10,11 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/query/querytest"
 	"github.com/mayflydb/mayfly/internal/query/update"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
-
-// updates are modifiers whose paths meet those of filters and indexes.
-func updates() *rapid.Generator[string] {
-	return rapid.Custom(func(t *rapid.T) string {
-		path := rapid.SampledFrom([]string{"a", "b", "c", "a.x", "b.y", "a.0", "a.$", "a.$[]", "c.$.x", "n"}).Draw(t, "path")
-		v := values(1).Draw(t, "value")
-		switch rapid.IntRange(0, 9).Draw(t, "operator") {
-		case 0, 1, 2:
-			return fmt.Sprintf(`{"$set": {%q: %s}}`, path, v)
-		case 3:
-			return fmt.Sprintf(`{"$unset": {%q: 1}}`, path)
-		case 4:
-			return fmt.Sprintf(`{"$inc": {%q: 2}}`, path)
-		case 5:
-			return fmt.Sprintf(`{"$push": {%q: %s}}`, path, v)
-		case 6:
-			return fmt.Sprintf(`{"$addToSet": {%q: %s}}`, path, v)
-		case 7:
-			return fmt.Sprintf(`{"$pull": {%q: %s}}`, path, scalars().Draw(t, "pulled"))
-		case 8:
-			return fmt.Sprintf(`{"$max": {%q: %s}, "$rename": {"y": "z"}}`, path, v)
-		}
-		return fmt.Sprintf(`[{"$set": {"b": "$a"}}, {"$set": {"n": %s}}]`, scalars().Draw(t, "n"))
-	})
-}
 
 // change is a statement as it is written; by "" it deletes.
 type change struct {
@@ -48,12 +24,12 @@ type change struct {
 
 func changes() *rapid.Generator[change] {
 	return rapid.Custom(func(t *rapid.T) change {
-		s := change{filter: filters(1).Draw(t, "filter"), multi: true}
+		s := change{filter: querytest.Filters(1).Draw(t, "filter"), multi: true}
 		if rapid.IntRange(0, 5).Draw(t, "delete") > 0 {
-			s.by = updates().Draw(t, "update")
+			s.by = querytest.Updates().Draw(t, "update")
 		}
 		if rapid.IntRange(0, 4).Draw(t, "collated") == 0 {
-			s.collation = caseless
+			s.collation = querytest.Caseless
 		}
 		return s
 	})
@@ -121,7 +97,7 @@ func TestSameUpdate(t *testing.T) {
 		}
 		h.index(rt, indexed, append(specs, onShardKey(rt, h.catalog.Lookup(indexed))...))
 		w := h.exec.NewWriter(storage.Buffered)
-		for i, d := range rapid.SliceOfN(fields([]string{"a", "b", "c"}, 2), 0, 20).Draw(rt, "documents") {
+		for i, d := range rapid.SliceOfN(querytest.Fields([]string{"a", "b", "c"}, 2), 0, 20).Draw(rt, "documents") {
 			doc := new(bson.Builder).Int32("_id", int32(i)).Fields(parseDoc(rt, d)).Finish()
 			if w.Insert(ctx, h.catalog.Lookup(indexed), doc) == nil {
 				if err := w.Insert(ctx, h.catalog.Lookup(plain), doc); err != nil {
