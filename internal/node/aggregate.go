@@ -256,9 +256,8 @@ func (n *Node) parseAggregation(op *command.Op, ns schema.Namespace, list []bson
 		if c, err = n.lookupAt(q.At, base, c); err != nil {
 			return nil, err
 		}
-		q.coll = c
-		if n.shard && op.Generic.Versions != nil && c != nil && c.Namespace == ns && !c.HoldsBuckets() {
-			q.Held = n.heldBy(op, c)
+		if q.coll = c; c != nil && !c.HoldsBuckets() {
+			q.Held = n.heldOf(op, c, ns)
 		}
 	}
 	out := &aggregation{query: q, ns: base}

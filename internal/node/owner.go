@@ -240,6 +240,14 @@ func (n *Node) shardedView(ns schema.Namespace) error {
 	return mongoerr.New(mongoerr.CommandOnShardedViewNotSupportedOnMongod, "Resolved views on sharded collections must be executed by mongos").WithExtra(b.Finish())
 }
 
+// heldOf is heldBy where the statement has versions of the collection, and nil elsewhere.
+func (n *Node) heldOf(op *command.Op, c *catalog.Collection, ns schema.Namespace) func() error {
+	if !n.shard || op.Generic.Versions == nil || c.Namespace != ns {
+		return nil
+	}
+	return n.heldBy(op, c)
+}
+
 // heldBy returns a check for a read of a collection that has its snapshot: the statement
 // may see that snapshot if the entry has not changed since the descriptor was looked up,
 // and the version matches.

@@ -155,9 +155,8 @@ func (n *Node) scopedQueryIn(m *statementMemory, op *command.Op, c *catalog.Coll
 		return q, err
 	}
 	// A write looks for documents in a unit, which has a guard; that of measurements looks for them before.
-	reads := op.Command != nil && op.Command.Flags&command.Writes == 0 || c != nil && c.IsTimeseries()
-	if n.shard && op.Generic.Versions != nil && c != nil && reads && c.Namespace == namespace(op) {
-		q.Held = n.heldBy(op, c)
+	if c != nil && (c.IsTimeseries() || op.Command != nil && op.Command.Flags&command.Writes == 0) {
+		q.Held = n.heldOf(op, c, namespace(op))
 	}
 	if q.Filter, err = match.Parse(filter, s.match); err == nil && n.used != nil {
 		n.used.filter(filter)
