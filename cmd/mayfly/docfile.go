@@ -54,7 +54,7 @@ type fileOptions struct {
 }
 
 func importFile(args []string) int {
-	return copyFile("import", importUsage, client.Primary, args, func(ctx context.Context, o *fileOptions, uri *client.URI, c *client.Conn, f docfile.Format) (err error) {
+	return copyFile("import", importUsage, false, args, func(ctx context.Context, o *fileOptions, uri *client.URI, c *client.Conn, f docfile.Format) (err error) {
 		file, err := os.Open(o.file)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func importFile(args []string) int {
 }
 
 func exportFile(args []string) int {
-	return copyFile("export", exportUsage, client.Primary, args, func(ctx context.Context, o *fileOptions, uri *client.URI, c *client.Conn, f docfile.Format) error {
+	return copyFile("export", exportUsage, true, args, func(ctx context.Context, o *fileOptions, uri *client.URI, c *client.Conn, f docfile.Format) error {
 		w, err := docfile.Create(o.file, f)
 		if err != nil {
 			return err
@@ -89,8 +89,9 @@ func exportFile(args []string) int {
 	})
 }
 
-// copyFile reads the options of import or export, connects, and copies.
-func copyFile(name, usage string, absent client.Mode, args []string, copies func(context.Context, *fileOptions, *client.URI, *client.Conn, docfile.Format) error) int {
+// copyFile reads the options of import or export, connects, and copies. Where it does not only read,
+// it connects to the primary.
+func copyFile(name, usage string, reads bool, args []string, copies func(context.Context, *fileOptions, *client.URI, *client.Conn, docfile.Format) error) int {
 	var o fileOptions
 	f := flag.NewFlagSet("mayfly "+name, flag.ContinueOnError)
 	f.StringVar(&o.file, "file", "", "")
@@ -110,9 +111,12 @@ func copyFile(name, usage string, absent client.Mode, args []string, copies func
 	if err != nil {
 		return misused(f, usage, err.Error())
 	}
-	uri, err := client.ParseURI(o.uri, absent)
+	uri, err := client.ParseURI(o.uri, client.Primary)
 	if err != nil {
 		return misused(f, usage, err.Error())
+	}
+	if !reads {
+		uri.Read = client.Primary // the URI may be that of an application which reads elsewhere
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -245,7 +245,11 @@ func (d *Dispatcher) begin(parent context.Context, op *Op) (context.Context, con
 	if d.Tracer == nil {
 		op.waiting = &waits.Context{Context: parent}
 	} else {
-		parent, op.span = d.Tracer.Serve(parent, op.Command.Name, op.Generic.TraceParent, op.Command.Flags&Quiet == 0)
+		of := op.Generic.TraceParent
+		if op.Controlled() && op.Client.Principal() == nil {
+			of = "" // who has not logged in has nothing traced
+		}
+		parent, op.span = d.Tracer.Serve(parent, op.Command.Name, of, op.Command.Flags&Quiet == 0)
 		op.waiting = &waits.Context{Context: parent}
 		if op.span != nil {
 			op.waiting.Waits.Ended = op.span.Waited

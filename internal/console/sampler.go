@@ -84,6 +84,7 @@ func (s *sample) document() bson.Doc {
 type raw struct {
 	value   float64
 	buckets []*dto.Bucket
+	count   uint64 // of a histogram: also what is above its last bucket
 }
 
 // sampler samples the metrics of the server, whoever looks, and keeps the samples of an hour.
@@ -133,7 +134,7 @@ func (s *sampler) take(now time.Time) {
 		case s.last == nil:
 			v = math.NaN()
 		case one.rank > 0:
-			v = quantile(one.rank, s.last[i].buckets, raws[i].buckets)
+			v = quantile(one.rank, s.last[i], raws[i])
 		default:
 			v = (v - s.last[i].value) / now.Sub(s.lastAt).Seconds()
 			if v < 0 { // the store has been replaced, and counts from 0 again
@@ -166,7 +167,7 @@ func (one *series) read(f *dto.MetricFamily) raw {
 		case m.Gauge != nil:
 			return raw{value: m.GetGauge().GetValue()}
 		case m.Histogram != nil:
-			return raw{buckets: m.GetHistogram().GetBucket()}
+			return raw{buckets: m.GetHistogram().GetBucket(), count: m.GetHistogram().GetSampleCount()}
 		}
 	}
 	return raw{value: math.NaN()}
@@ -183,14 +184,15 @@ func (s *sampler) since(seen int) (samples []sample, all int, more <-chan struct
 }
 
 // quantile is the value of a rank (0.99) among what came between two states of a histogram, in the
-// unit of its buckets, as Prometheus' histogram_quantile reckons it: evenly within a bucket. It is
-// NaN where nothing came.
-func quantile(rank float64, before, after []*dto.Bucket) float64 {
+// unit of its buckets, as Prometheus' histogram_quantile reckons it: evenly within a bucket, and the
+// highest bound for what is above it. It is NaN where nothing came.
+func quantile(rank float64, was, is raw) float64 {
+	before, after := was.buckets, is.buckets
 	if len(before) != len(after) || len(after) == 0 {
 		return math.NaN()
 	}
 	count := func(i int) float64 { return float64(after[i].GetCumulativeCount() - before[i].GetCumulativeCount()) }
-	total := count(len(after) - 1)
+	total := float64(is.count - was.count)
 	if total == 0 {
 		return math.NaN()
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"unicode/utf8"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
@@ -39,6 +40,9 @@ func (w *Writer) Write(doc bson.Doc) error {
 		return err
 	}
 	w.line = append(doc.AppendJSON(w.line[:0], w.format == JSONLines), '\n')
+	if !utf8.Valid(w.line) {
+		return fmt.Errorf("the document with _id %s has text that is not UTF-8, which JSON cannot have: export it as BSON", doc.Lookup("_id"))
+	}
 	if w.format == JSONLines {
 		// A document that looks like a type ({$oid: …}) and text that is not UTF-8 come back
 		// as something else.
@@ -57,8 +61,10 @@ func (w *Writer) Commit() error {
 		return errors.Join(err, os.Remove(w.temp.Name()))
 	}
 	// A link, as a rename would replace a file that came meanwhile.
-	err = os.Link(w.temp.Name(), w.path)
-	if err = errors.Join(err, os.Remove(w.temp.Name())); err != nil {
+	if err = os.Link(w.temp.Name(), w.path); err != nil {
+		return fmt.Errorf("the export is whole, in %s: %w", w.temp.Name(), err)
+	}
+	if err = os.Remove(w.temp.Name()); err != nil {
 		return err
 	}
 	dir, err := os.Open(filepath.Dir(w.path))

@@ -151,9 +151,7 @@ func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts 
 	if n > 0 {
 		before = append(before, stage("$limit", bson.Int64(n)))
 	}
-	if n > 0 || !fieldsToo.IsEmpty() {
-		before, rest = showMeta(before, rest, fieldsToo)
-	} else {
+	if n == 0 && fieldsToo.IsEmpty() {
 		for len(rest) > 0 {
 			if name, _ := rest[0].Doc().First(); !slices.Contains(onShards, name) {
 				break
@@ -161,6 +159,7 @@ func splitMetaSort(before []bson.Value, sort bson.Doc, rest []bson.Value) parts 
 			before, rest = append(before, rest[0]), rest[1:]
 		}
 	}
+	before, rest = showMeta(before, rest, fieldsToo)
 	return parts{
 		shards: append(before, stage("$addFields", bson.Document(fields.Finish()))), sort: by.Finish(),
 		merge: append([]bson.Value{stage("$unset", bson.Array(hidden...))}, rest...),

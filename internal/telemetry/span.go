@@ -56,7 +56,7 @@ func (s *Span) Name(command, db, coll string) {
 	}
 	s.span.SetAttributes(attribute.String("db.namespace", valid(db)))
 	if coll != "" {
-		s.span.SetName(valid(command + " " + db + "." + coll))
+		s.span.SetName(command + " " + valid(db) + "." + valid(coll))
 		s.span.SetAttributes(attribute.String("db.collection.name", valid(coll)))
 	}
 }
@@ -128,5 +128,11 @@ func isHex(s string) bool {
 	return strings.Trim(s, "0123456789abcdef") == ""
 }
 
-// valid is a name as the protocol can have it: clients may name things by any bytes.
-func valid(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }
+// maxName bounds a name in a span, in bytes: one that is not valid may be of any length.
+const maxName = 512
+
+// valid is a name as the protocol can have it: clients may name things by any bytes. It is a copy,
+// as a span outlives the request that the name is a part of.
+func valid(s string) string {
+	return strings.Clone(strings.ToValidUTF8(s[:min(len(s), maxName)], "\uFFFD"))
+}

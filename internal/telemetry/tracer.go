@@ -167,6 +167,7 @@ func Ask(ctx context.Context, command, set string) (context.Context, *Span) {
 	if !of.IsRecording() {
 		return ctx, nil
 	}
+	command = valid(command)
 	return start(ctx, of.TracerProvider().Tracer("github.com/mayflydb/mayfly"), command+" to "+set, trace.SpanKindClient,
-		attribute.String("db.operation.name", command), attribute.String("mayfly.set", set))
+		attribute.String("db.operation.name", command), attribute.String("mayfly.set", valid(set)))
 }

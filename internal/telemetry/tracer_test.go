@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/prometheus/client_golang/prometheus"
 	proto "go.opentelemetry.io/proto/otlp/trace/v1"
@@ -158,5 +159,15 @@ func BenchmarkServe(b *testing.B) {
 				s.End()
 			}
 		})
+	}
+}
+
+// TestNames: a span has a bounded copy of a name, not the request that the name is a part of.
+func TestNames(t *testing.T) {
+	request := []byte(strings.Repeat("c", 1<<20))
+	name := valid(unsafe.String(&request[0], len(request)))
+	request[0] = 'x'
+	if len(name) != maxName || name[0] != 'c' {
+		t.Errorf("%d bytes, from %q", len(name), name[0])
 	}
 }

@@ -67,6 +67,7 @@ func (s *Shard) removeDecisions(ctx context.Context, ids []transactionID) error 
 		return nil
 	}
 	return s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+		u.Storage().Frees()
 		for _, id := range ids {
 			key, old, err := u.LockID(ctx, coll, bson.Document(id.key()))
 			if err != nil {

@@ -62,6 +62,9 @@ func collect(out []predicate, n match.Node, p predicate) []predicate {
 	}
 	switch n := n.(type) {
 	case *match.ElemMatchObject:
+		if n.FieldPath() == "" {
+			return out // no path, as join has it, is not that of the nameless field
+		}
 		p.path, p.whole = join(n.FieldPath()), false
 		p.elems = append(append([]elem(nil), p.elems...), elem{p.path, n})
 		for _, c := range conjuncts(n.Child) {
