@@ -14,7 +14,7 @@ import { until } from './until.js';
 const [member] = await startSet({ after }, 1);
 const uri = `mongodb://${member.host}/?replicaSet=rs0`;
 
-test('agenda: workers hear of jobs that another process orders', { timeout: 60_000 }, async (t) => {
+test('agenda: workers hear of jobs that another process orders', { timeout: 120_000 }, async (t) => {
   const ran = [];
   const workers = [0, 1].map(() => {
     const worker = spawn(process.execPath, ['agenda-worker.js', uri], { stdio: ['pipe', 'pipe', 'inherit'] });
