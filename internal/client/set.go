@@ -175,10 +175,7 @@ func (s *Set) Run(ctx context.Context, c Call) (Answer, error) {
 	c.Body = partOf(c.Body, asked.Parent())
 	a, err := s.run(ctx, c)
 	asked.Count("mayfly.reply_bytes", int64(len(a.Reply)))
-	if err != nil {
-		e := mongoerr.From(err)
-		asked.Fail(int32(e.Code), e.Code.String())
-	}
+	asked.Fail(err)
 	asked.End()
 	return a, err
 }

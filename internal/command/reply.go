@@ -71,10 +71,7 @@ func (op *Op) endSpan(err error) {
 		s.Count("mayfly.docs_examined", op.Stats.DocsExamined)
 		s.Count("db.response.returned_rows", op.Stats.NReturned)
 	}
-	if err != nil {
-		e := mongoerr.From(err)
-		s.Fail(int32(e.Code), e.Code.String())
-	}
+	s.Fail(err)
 	s.End()
 }
 

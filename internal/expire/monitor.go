@@ -249,10 +249,7 @@ func (m *Monitor) tracedPass(ctx context.Context) error {
 	before := m.Stats.Deleted.Load()
 	err := m.pass(ctx)
 	span.Count("mayfly.documents_removed", m.Stats.Deleted.Load()-before)
-	if err != nil {
-		e := mongoerr.From(err)
-		span.Fail(int32(e.Code), e.Code.String())
-	}
+	span.Fail(err)
 	return err
 }
 

@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/codes"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/waits"
 )
 
@@ -78,13 +79,14 @@ func (s *Span) Count(name string, n int64) {
 	}
 }
 
-// Fail says that it has failed, by the number and the name of an error.
-func (s *Span) Fail(code int32, name string) {
-	if s == nil {
+// Fail says that it has failed, by the number and the name of an error; nothing of nil.
+func (s *Span) Fail(err error) {
+	if s == nil || err == nil {
 		return
 	}
-	s.span.SetStatus(codes.Error, name)
-	s.span.SetAttributes(attribute.String("error.type", name), attribute.String("db.response.status_code", strconv.Itoa(int(code))))
+	code := mongoerr.From(err).Code
+	s.span.SetStatus(codes.Error, code.String())
+	s.span.SetAttributes(attribute.String("error.type", code.String()), attribute.String("db.response.status_code", strconv.Itoa(int(code))))
 }
 
 // End ends it.

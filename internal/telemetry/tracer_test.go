@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	proto "go.opentelemetry.io/proto/otlp/trace/v1"
 
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/telemetry/telemetrytest"
 	"github.com/mayflydb/mayfly/internal/waits"
 )
@@ -46,7 +47,7 @@ func TestSpans(t *testing.T) {
 	part.Waited(waits.Shards, time.Now(), time.Second)
 	part.Name("find", "db", "there\xff")
 	part.End()
-	asked.Fail(11601, "Interrupted")
+	asked.Fail(mongoerr.New(mongoerr.Interrupted, "killed"))
 	asked.End()
 	op.Name("find", "db", "c")
 	op.End()

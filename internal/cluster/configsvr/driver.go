@@ -58,10 +58,7 @@ func (s *Server) drive(t *term, r *running) {
 		s.claims.free(r.op.Number)
 		err = d.state.Cause
 	}
-	if err != nil {
-		e := mongoerr.From(err)
-		span.Fail(int32(e.Code), e.Code.String())
-	}
+	span.Fail(err)
 	span.End()
 	t.mu.Lock()
 	if d.state.Phase == step.Ended {
