@@ -8,10 +8,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// nextBatch bounds the documents of a getMore. Without it a server answers with 16 MB of documents,
-// however small, and what the array takes for each makes the reply larger than a document may be.
-const nextBatch = 1000
-
 // Cursor reads the documents of a command that returns a cursor, a batch at a time. It
 // uses its connection until it is closed.
 type Cursor struct {
@@ -62,7 +58,7 @@ func (cur *Cursor) Next(ctx context.Context) (bson.Doc, error) {
 		if cur.id == 0 {
 			return nil, nil
 		}
-		reply, err := cur.conn.Run(ctx, cur.db, new(bson.Builder).Int64("getMore", cur.id).String("collection", cur.coll).Int32("batchSize", nextBatch).Finish())
+		reply, err := cur.conn.Run(ctx, cur.db, new(bson.Builder).Int64("getMore", cur.id).String("collection", cur.coll).Finish())
 		if err != nil {
 			cur.id = 0
 			return nil, err
