@@ -74,25 +74,31 @@ func (b *browser) run(db, cmd string) (int64, bson.Doc) {
 	return bson.ClampToInt64(d.Lookup("code")), d
 }
 
+// startConsole starts a server with access control and a console: with the users root, who may do all and
+// has the connection, and reader, who may read shop. base is the console's address.
+func startConsole(t *testing.T) (s *servertest.Server, root *client.Conn, base string) {
+	t.Helper()
+	port := servertest.FreePort(t)
+	s = servertest.Start(t, "--auth", "--console", "--consolePort", fmt.Sprint(port))
+	connect := func(o client.Options) *client.Conn {
+		o.Address = s.Address
+		c, err := client.Connect(t.Context(), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		return c
+	}
+	run(t, connect(client.Options{}), `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
+	root = connect(client.Options{Login: &client.Login{User: "root", Password: "p"}})
+	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
+	return s, root, fmt.Sprintf("http://localhost:%d", port)
+}
+
 // The console runs commands with its user's rights, for who shows both secrets of a session,
 // from its own page, at its own address.
 func TestConsole(t *testing.T) {
-	port := servertest.FreePort(t)
-	s := servertest.Start(t, "--auth", "--console", "--consolePort", fmt.Sprint(port))
-	c, err := client.Connect(t.Context(), client.Options{Address: s.Address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
-	root, err := client.Connect(t.Context(), client.Options{Address: s.Address, Login: &client.Login{User: "root", Password: "p"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
-
-	base := fmt.Sprintf("http://localhost:%d", port)
+	_, root, base := startConsole(t)
 	b := newBrowser(t, base)
 	const list = `{"db": "shop", "command": {"find": "c"}}`
 	for _, w := range []struct {
@@ -189,7 +195,7 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// stream opens the stream of samples. The caller closes its body.
+// stream opens the stream of samples, until the end of the test.
 func (b *browser) stream() *http.Response {
 	b.t.Helper()
 	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.base+"/api/live", nil)
@@ -208,21 +214,7 @@ func (b *browser) stream() *http.Response {
 // Samples go to who may see the server, to no more pages than there is room for, until their session
 // or the server ends.
 func TestConsoleLive(t *testing.T) {
-	port := servertest.FreePort(t)
-	s := servertest.Start(t, "--auth", "--console", "--consolePort", fmt.Sprint(port))
-	c, err := client.Connect(t.Context(), client.Options{Address: s.Address})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
-	root, err := client.Connect(t.Context(), client.Options{Address: s.Address, Login: &client.Login{User: "root", Password: "p"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer root.Close()
-	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
-	base := fmt.Sprintf("http://localhost:%d", port)
+	s, _, base := startConsole(t)
 	if a := newBrowser(t, base).stream(); a.StatusCode != 401 {
 		t.Errorf("without a session: %d", a.StatusCode)
 	}
