@@ -15,8 +15,8 @@ import (
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
-// held is for how long what is waited for is held up, and told how much of it a line must have: on
-// a loaded machine the operation begins long after.
+// held is for how long what is waited for is held up from when the operation is seen to run, and told
+// how much of it a line must have.
 const (
 	held = 300 * time.Millisecond
 	told = 50 * time.Millisecond
@@ -45,15 +45,39 @@ func waited(t *testing.T, s *testkit.Server, comment string) (waits map[string]i
 	return waits, line
 }
 
-// stopped has a process do nothing while a command runs for a time.
-func stopped(t *testing.T, s *testkit.Server, db *mongo.Database, command bson.D) {
+// afterwards calls f when an operation with a comment has run on a server for a while. The caller
+// waits for what it returns.
+func afterwards(t *testing.T, s *testkit.Server, comment string, f func()) (called <-chan struct{}) {
+	t.Helper()
+	admin, ended := s.Direct().Database("admin"), make(chan struct{})
+	go func() {
+		defer close(ended)
+		seen := func() bool {
+			var now []bson.Raw // of a router its own: a shard may be stopped
+			cursor, err := admin.Aggregate(t.Context(), bson.A{bson.D{{Key: "$currentOp", Value: bson.D{{Key: "localOps", Value: true}}}}, bson.D{{Key: "$match", Value: bson.D{{Key: "command.comment", Value: comment}}}}})
+			if err == nil {
+				err = cursor.All(t.Context(), &now)
+			}
+			return err != nil || len(now) > 0
+		}
+		for !seen() {
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(held)
+		f()
+	}()
+	return ended
+}
+
+// stopped has a process do nothing while a command with a comment runs by another one, which asks it.
+func stopped(t *testing.T, s, asked *testkit.Server, db *mongo.Database, command bson.D, comment string) {
 	t.Helper()
 	if err := syscall.Kill(s.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	goOn := time.AfterFunc(held, func() { _ = syscall.Kill(s.PID(), syscall.SIGCONT) })
-	defer func() { goOn.Stop(); _ = syscall.Kill(s.PID(), syscall.SIGCONT) }()
+	goesOn := afterwards(t, asked, comment, func() { _ = syscall.Kill(s.PID(), syscall.SIGCONT) })
 	run(t, db, command)
+	<-goesOn
 }
 
 func insert(id int, comment string) bson.D {
@@ -77,7 +101,7 @@ func TestSlowQuerySaysWaitsOfSet(t *testing.T) {
 		return db.RunCommand(t.Context(), bson.D{{Key: "insert", Value: "c"}, {Key: "documents", Value: bson.A{bson.D{}}}, {Key: "writeConcern", Value: bson.D{{Key: "w", Value: 2}, {Key: "wtimeout", Value: 1000}}}}).Err() == nil
 	})
 
-	stopped(t, members[1], db, insert(1, "majority"))
+	stopped(t, members[1], first, db, insert(1, "majority"), "majority")
 	if w, line := waited(t, first, "majority"); w["majority"] < told.Microseconds() || w["conflict"] != 0 || !strings.Contains(line, "waitForWriteConcernDurationMillis") {
 		t.Errorf("of an insert that waited for the majority: %s", line)
 	}
@@ -97,9 +121,9 @@ func TestSlowQuerySaysWaitsOfSet(t *testing.T) {
 	if err := db.RunCommand(in, update("in the transaction")).Err(); err != nil {
 		t.Fatal(err)
 	}
-	commits := time.AfterFunc(held, func() { _ = session.CommitTransaction(context.WithoutCancel(in)) })
-	defer commits.Stop()
+	committed := afterwards(t, first, "conflict", func() { _ = session.CommitTransaction(context.WithoutCancel(in)) })
 	run(t, db, update("conflict"))
+	<-committed
 	if w, line := waited(t, first, "conflict"); w["conflict"] < told.Microseconds() {
 		t.Errorf("of an update that waited for a transaction: %s", line)
 	}
@@ -117,7 +141,7 @@ func TestSlowQuerySaysWaitsOfCluster(t *testing.T) {
 	run(t, router.Client().Database("admin"), bson.D{{Key: "addShard", Value: "s0/" + shard.Host()}, {Key: "name", Value: "s0"}})
 	db := router.Client().Database("d")
 	run(t, db, insert(0, "first"))
-	stopped(t, shard, db, insert(1, "shards"))
+	stopped(t, shard, router, db, insert(1, "shards"), "shards")
 	if w, line := waited(t, router, "shards"); w["shards"] < told.Microseconds() || !strings.Contains(line, "remoteOpWaitMillis") || w["majority"] != 0 {
 		t.Errorf("of an insert that waited for a shard: %s", line)
 	}
