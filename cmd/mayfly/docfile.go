@@ -20,7 +20,8 @@ const importUsage = `Usage: mayfly import --file FILE --uri mongodb://HOST/ --ns
 
 Inserts the documents of a file into a collection of a running server, or by a router into a
 cluster. Documents that are there already, by their _id or another unique key, stay as they are,
-and are counted: so it can be run again. A document without _id gets one, each time.
+and are counted: so it can be run again. A document without _id gets one, each time. In a
+time-series collection nothing is unique: what is there already is inserted once more.
 
   --file FILE         what mayfly export, mongodump (one .bson file) or mongoexport has written
   --uri URI           the server, members of the set, or routers

@@ -25,7 +25,7 @@ type wildPath struct {
 	path  string
 	part  int       // of the paths, in the view
 	paths Intervals // that the scan reads
-	vague bool      // keys at the paths may belong to other fields
+	vague bool      // keys at the paths may belong to other fields: they decide and order nothing, and a document may have several
 	picks bool      // a number in the path may select elements of arrays
 	// picked are the paths of arrays in which a number may pick an array, of which the
 	// index only has the whole.
