@@ -71,6 +71,9 @@ export async function run(db: string, command: Sent, passive = false): Promise<D
 /** run, for replies whose types do not matter. */
 export const ask = async (db: string, command: Sent, passive = false) => plain(await run(db, command, passive));
 
+/** What mayfly doctor says. */
+export const examine = async () => plain((await call('/api/health', '{}'))[0]);
+
 /** What the server has sampled of its metrics, until signal aborts: the names of the series, then samples, of an hour and as they are taken. */
 export async function live(signal: AbortSignal, series: (names: string[]) => void, samples: (more: Sample[]) => void): Promise<void> {
   const answer = await fetch('/api/live', { headers: { 'X-Mayfly-Csrf': localStorage.getItem(tokenKey) ?? '', 'X-Mayfly-Passive': '1' }, signal });

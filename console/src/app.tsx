@@ -5,6 +5,7 @@ import { accessControl, logout, resume, session } from './api';
 import { language, languages, speak, t, utc, type Language } from './i18n';
 import { Data } from './pages/data';
 import { Expiry } from './pages/expiry';
+import { Health } from './pages/health';
 import { Login } from './pages/login';
 import { Operations } from './pages/operations';
 import { route, to } from './route';
@@ -50,7 +51,7 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  const Shown = { data: Data, operations: Operations }[page] ?? Expiry;
+  const Shown = { data: Data, operations: Operations, health: Health }[page] ?? Expiry;
   return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
@@ -88,7 +89,7 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            {(['expiry', 'data', 'operations'] as const).map((p) => (
+            {(['expiry', 'data', 'operations', 'health'] as const).map((p) => (
               <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
                 {t(p)}
               </a>

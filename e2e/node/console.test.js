@@ -4,15 +4,11 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import axe from 'axe-core';
 import { Binary, Decimal128, Long, MongoClient, ObjectId } from 'mongodb';
-import { chromium } from 'playwright-core';
+import { Browser, done, logIn as signIn, look, markup } from './browser.js';
 import { freePort, Process } from './process.js';
 import { until } from './until.js';
 
-// Where to leave pictures of the pages, for people to look at.
-const pictures = process.env.MAYFLY_PICTURES;
-const markup = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
 const hour = 3600_000;
 
 let server, browser, client, db, base, dir;
@@ -48,7 +44,7 @@ before(async () => {
   await db.collection('things').createIndex({ at: 1 }, { expireAfterSeconds: 0 });
   await db.collection('things').createIndex({ name: 1 }, { unique: true });
   await Promise.all(Array.from({ length: 300 }, (_, i) => client.db('many').createCollection(`collection_${i}`)));
-  browser = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+  browser = await Browser.launch();
 });
 
 after(async () => {
@@ -58,45 +54,8 @@ after(async () => {
   fs.rmSync(dir, { recursive: true });
 });
 
-// A page of its own browser, whose errors fail the test.
-async function open(options = {}) {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, locale: 'en-GB', permissions: ['clipboard-read', 'clipboard-write'], ...options });
-  const page = await context.newPage();
-  page.setDefaultTimeout(5000);
-  page.errors = [];
-  page.on('pageerror', (e) => page.errors.push(String(e)));
-  page.on('console', (m) => m.type() === 'error' && !/status of 401/.test(m.text()) && page.errors.push(m.text()));
-  return page;
-}
-
-async function logIn(page, user = 'ann', hash = '') {
-  await page.goto(base + hash);
-  await page.getByLabel('User').fill(user);
-  await page.getByLabel('Password').fill('secret');
-  await page.getByRole('button', { name: 'Log in' }).click();
-  await page.getByRole('heading', { level: 1 }).waitFor();
-}
-
-// What axe finds wrong, in both themes and at both widths; and pictures.
-async function look(page, name) {
-  await page.evaluate(axe.source);
-  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light'], [2560, 'light'], [2560, 'dark']] : [])]) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
-    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
-    assert.deepEqual(violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]), [], `${name}, ${theme}, ${width}`);
-    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width}`);
-    if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${theme}-${width}.png`), fullPage: name !== 'collections' });
-  }
-  await page.setViewportSize({ width: 1280, height: 900 });
-  await page.emulateMedia({ colorScheme: 'light' });
-}
-
-async function done(page) {
-  assert.equal(await page.evaluate(() => globalThis.broken), undefined, 'markup of data was run');
-  assert.deepEqual(page.errors, []);
-  await page.context().close();
-}
+const open = () => browser.open();
+const logIn = (page, user = 'ann', hash = '') => signIn(page, base + hash, user);
 
 test('login: a wrong password, a session that lasts and ends, four languages', async () => {
   const page = await open();
@@ -330,6 +289,19 @@ test('operations: what runs is killed after it was confirmed, and the last hour 
   await memory.getByRole('columnheader', { name: 'Now' }).waitFor();
   const newest = await memory.locator('.card-head .num').innerText();
   await until('a sample', async () => (await memory.locator('.card-head .num').innerText()) !== newest);
+  // A page that nobody sees has no connection open: a browser has six to a server, for all its tabs.
+  const show = (state) => page.evaluate((s) => {
+    Object.defineProperty(document, 'visibilityState', { configurable: true, get: () => s });
+    document.dispatchEvent(new Event('visibilitychange'));
+  }, state);
+  const ended = page.waitForEvent('requestfailed', (r) => r.url().endsWith('/api/live'));
+  await show('hidden');
+  await ended;
+  const begun = page.waitForRequest((r) => r.url().endsWith('/api/live'));
+  await show('visible');
+  await begun;
+  const before = await memory.locator('.card-head .num').innerText();
+  await until('a further sample', async () => (await memory.locator('.card-head .num').innerText()) !== before);
   await kill.first().click();
   await page.getByText('killOp: 1').waitFor();
   await look(page, 'kill');
@@ -347,4 +319,32 @@ test('operations: who may not see the server sees what is its own', async () => 
   await page.getByText('You may not see this').waitFor();
   assert.equal(await page.locator('canvas').count(), 0);
   await page.context().close();
+});
+
+test('health: what is wrong, and what to do, with the rights of who asks', async () => {
+  const page = await open();
+  await logIn(page, 'ann', '/#/health');
+  // The collection whose names are markup has a rule that nothing comes due by.
+  const held = page.getByRole('listitem').filter({ hasText: 'A rule removes nothing' }).first();
+  await held.waitFor();
+  assert.ok((await held.innerText()).includes(markup), 'names are shown as they are');
+  assert.equal(await page.getByText('Not looked at').count(), 0);
+  await look(page, 'health');
+  await db.command({ collMod: 'sessions', index: { name: 'at_1', storageEngine: { mayfly: { expiry: { paused: true } } } } });
+  await page.getByRole('button', { name: 'Look again' }).click();
+  const paused = page.getByRole('listitem').filter({ hasText: 'shop.sessions' });
+  await paused.getByText('The rule removes nothing: paused').waitFor();
+  await paused.getByRole('button', { name: 'Copy' }).click();
+  assert.equal(await page.evaluate(() => navigator.clipboard.readText()), 'db.getSiblingDB("shop").runCommand({collMod: "sessions", index: {name: "at_1", storageEngine: {mayfly: {expiry: {paused: false}}}}})');
+  await db.command({ collMod: 'sessions', index: { name: 'at_1', storageEngine: { mayfly: { expiry: { paused: false } } } } });
+  await page.getByRole('button', { name: 'Look again' }).click();
+  await paused.waitFor({ state: 'detached' });
+  await done(page);
+});
+
+test('health: who may not ask is told which roles it lacks', async () => {
+  const page = await open();
+  await logIn(page, 'reader', '/#/health');
+  await page.getByText('Give the user what it lacks of roles').first().waitFor();
+  await done(page);
 });

@@ -45,6 +45,8 @@ type Options struct {
 	Encrypted bool
 	// Port is where it listens; cookies of several consoles of a host are told apart by it.
 	Port int
+	// Host is by what name and port the server calls itself, where it is of no set.
+	Host string
 	// Version is the server's.
 	Version string
 	// Memory is the budget of requests; nil for none.
@@ -56,14 +58,15 @@ type Options struct {
 // Server answers the requests of browsers. It is an http.Handler; the context of a request
 // has its client (command.WithClient).
 type Server struct {
-	o        Options
-	sessions sessions
-	pages    *assets
-	handler  http.Handler
-	sampler  *sampler
-	streams  atomic.Int64 // open ones
-	stopping chan struct{}
-	stopped  sync.Once
+	o            Options
+	sessions     sessions
+	pages        *assets
+	handler      http.Handler
+	sampler      *sampler
+	streams      atomic.Int64 // open ones
+	examinations atomic.Int64 // that run
+	stopping     chan struct{}
+	stopped      sync.Once
 }
 
 // New makes a console.
@@ -79,6 +82,7 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("GET /api/session", s.describe)
 	mux.HandleFunc("POST /api/run", s.asUser(s.run))
 	mux.HandleFunc("POST /api/parse", s.asUser(s.parse))
+	mux.HandleFunc("POST /api/health", s.asUser(s.health))
 	mux.HandleFunc("GET "+LivePath, s.asUser(s.live))
 	mux.Handle("GET /", pages)
 	s.handler = http.NewCrossOriginProtection().Handler(mux)

@@ -19,9 +19,12 @@ import (
 // recorded are servers that answer with what was recorded.
 type recorded map[string]map[string]string
 
-// open fails for a server that was not recorded.
+// open fails for a server that was not recorded; one that is recorded as "elsewhere" cannot be asked.
 func (r recorded) open(_ context.Context, address string) (Server, error) {
 	replies, ok := r[address]
+	if _, elsewhere := replies["elsewhere"]; elsewhere {
+		return nil, ErrElsewhere
+	}
 	if !ok {
 		return nil, errors.New("connection refused")
 	}

@@ -109,7 +109,7 @@ func (f *facts) gather(ctx context.Context) (what string, err error) {
 	}
 	for _, s := range f.sets {
 		f.askStatus(ctx, s)
-		if f.cluster == nil {
+		if f.cluster == nil && !s.primaryElsewhere() { // rules work on the primary alone
 			if d := s.door(); d != nil {
 				f.askCollections(ctx, d)
 			}

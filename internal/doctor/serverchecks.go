@@ -138,6 +138,7 @@ func rolesFor(questions []string) (roles []string) {
 
 // findNotExamined tells what could not be asked, a line for each server and error.
 func findNotExamined(f *facts, found func(Finding)) {
+	f.findElsewhere(found)
 	type key struct{ where, err string }
 	what := map[key][]string{}
 	var order []key
@@ -161,4 +162,23 @@ func findNotExamined(f *facts, found func(Finding)) {
 		}
 		found(one)
 	}
+}
+
+// findElsewhere tells of servers to which there is no way.
+func (f *facts) findElsewhere(found func(Finding)) {
+	var addresses []string
+	for _, s := range f.servers {
+		if s.elsewhere() {
+			addresses = append(addresses, s.address)
+		}
+	}
+	if len(addresses) == 0 {
+		return
+	}
+	one := Finding{Severity: Notice, Where: list(addresses), Text: "Not asked from here: what is said of these servers is what others know of them.",
+		Do: "mayfly doctor asks each one for its disk, its clock, its certificates and the use of its indexes.", Run: []string{"mayfly doctor --uri URI"}}
+	if slices.ContainsFunc(f.sets, (*set).primaryElsewhere) {
+		one.Text += " The rules of expiry are the primary's: they were not looked at."
+	}
+	found(one)
 }

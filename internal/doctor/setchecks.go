@@ -1,12 +1,15 @@
 package doctor
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 const (
@@ -23,7 +26,7 @@ const (
 // findUnreachable tells of servers that are there, as others say, and that cannot be asked.
 func findUnreachable(f *facts, found func(Finding)) {
 	for _, s := range f.servers {
-		if s.err == nil || f.isDown(s) {
+		if s.err == nil || s.elsewhere() || f.isDown(s) {
 			continue
 		}
 		one := Finding{Severity: Warning, Where: s.address, Text: "It cannot be asked from here: " + strings.TrimSuffix(said(s.err), ".") + ".",
@@ -43,9 +46,20 @@ func (s *server) refuses() bool {
 	return answered && slices.Contains(refusedCodes, code)
 }
 
+// elsewhere reports whether there is no way to the server, which says nothing of it.
+func (s *server) elsewhere() bool { return errors.Is(s.err, ErrElsewhere) }
+
 // silent reports whether no member of the set answers, not even that it lets nobody in.
 func (s *set) silent() bool {
-	return s.door() == nil && !slices.ContainsFunc(s.members, (*server).refuses)
+	return s.door() == nil && !slices.ContainsFunc(s.members, func(m *server) bool { return m.refuses() || m.elsewhere() })
+}
+
+// primaryElsewhere reports whether a member to which there is no way is the primary, as others say.
+func (s *set) primaryElsewhere() bool {
+	return slices.ContainsFunc(elements(s.status, "members"), func(d bson.Doc) bool {
+		m := s.member(text(d, "name"))
+		return text(d, "stateStr") == "PRIMARY" && m != nil && m.elsewhere()
+	})
 }
 
 // isDown reports whether the other members of its set miss a server, too.
@@ -65,7 +79,7 @@ func (f *facts) isDown(s *server) bool {
 
 func findNoPrimary(f *facts, found func(Finding)) {
 	for _, s := range f.sets {
-		if s.primary() != nil || s.door() == nil {
+		if s.primary() != nil || s.door() == nil || s.primaryElsewhere() {
 			continue
 		}
 		up, voters := s.voters()

@@ -2,6 +2,7 @@ package doctor
 
 import (
 	"context"
+	"errors"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -15,7 +16,11 @@ type Server interface {
 	Close() error
 }
 
-// Open connects to the server at an address.
+// ErrElsewhere is the error of opening a server to which whoever examines has no way: one who asks
+// by the connection of a client of one server has its own alone. It says nothing of the server.
+var ErrElsewhere = errors.New("it is not asked from here")
+
+// Open connects to the server at an address. Errors: ErrElsewhere; those of the way to it.
 type Open func(ctx context.Context, address string) (Server, error)
 
 // OverWire connects with the user and the encryption of a connection string.

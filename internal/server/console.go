@@ -57,7 +57,7 @@ func (e *consoleEndpoint) start(ctx context.Context) error {
 	}
 	pages, err := console.New(console.Options{
 		Dispatch: e.dispatch.Dispatch, CheckPassword: e.check, AccessControl: e.s.Options.Security.Authorization, Encrypted: e.o.TLS,
-		Port: listeners[0].Addr().(*net.TCPAddr).Port, Version: config.Version, Memory: e.s.memory, Metrics: e.s.registry,
+		Port: listeners[0].Addr().(*net.TCPAddr).Port, Host: e.s.host(), Version: config.Version, Memory: e.s.memory, Metrics: e.s.registry,
 	})
 	if err != nil {
 		closeAll(listeners)

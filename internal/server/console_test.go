@@ -4,6 +4,7 @@ import (
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/cookiejar"
 	"strings"
@@ -274,6 +275,36 @@ func TestConsoleWithoutAccessControl(t *testing.T) {
 	b.login(`{}`)
 	if code, d := b.run("shop", `{"insert": "c", "documents": [{"_id": 1}]}`); code != 0 {
 		t.Errorf("%s", d)
+	}
+}
+
+// The console examines the server with the rights of its user: what one may not ask is told as not
+// looked at.
+func TestConsoleHealth(t *testing.T) {
+	s, _, base := startConsole(t)
+	b := newBrowser(t, base)
+	if code, _, _ := b.call("/api/health", "{}"); code != 401 {
+		t.Errorf("without a session: %d", code)
+	}
+	examined := func(login string) string {
+		t.Helper()
+		b.login(login)
+		code, d, _ := b.call("/api/health", "{}")
+		if code != 200 || d.Lookup("findings").Type != bson.TypeArray {
+			t.Fatalf("%d %s", code, d)
+		}
+		return string(d.AppendJSON(nil, bson.RelaxedJSON))
+	}
+	b.login(`{"user": "root", "password": "p"}`)
+	if code, d := b.run("shop", `{"createIndexes": "c", "indexes": [{"key": {"at": 1}, "name": "at_1", "expireAfterSeconds": 60, "storageEngine": {"mayfly": {"expiry": {"paused": true}}}}]}`); code != 0 {
+		t.Fatal(d)
+	}
+	_, port, _ := net.SplitHostPort(s.Address)
+	if got := examined(`{"user": "root", "password": "p"}`); !strings.Contains(got, `"check":"rule-removes-nothing"`) || !strings.Contains(got, ":"+port+`"`) || strings.Contains(got, "not-examined") {
+		t.Errorf("root is told %s", got)
+	}
+	if got := examined(`{"user": "reader", "password": "r"}`); !strings.Contains(got, "not-examined") || !strings.Contains(got, "clusterMonitor") || strings.Contains(got, "rule-removes-nothing") {
+		t.Errorf("a reader is told %s", got)
 	}
 }
 

@@ -34,7 +34,7 @@ export function preferred(): Language {
 
 /** The text of a key, with {names} filled in: numbers as the language writes them. "a|b" are the forms for one and for others. */
 export function t(key: Key, values: Record<string, string | number> = {}): string {
-  let text = words.value[key];
+  let text = words.value[key] ?? key;
   if (text.includes('|')) {
     const n = Object.values(values).find((v) => typeof v === 'number') as number | undefined;
     text = text.split('|')[n === 1 ? 0 : 1]!;

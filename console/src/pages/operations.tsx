@@ -2,7 +2,7 @@
 import { useEffect, useState } from 'preact/hooks';
 import { ask, isRefused, live, type Sample } from '../api';
 import { bytes, compact, number, span, t, time, type Key } from '../i18n';
-import { Dialog, Failure, seldom, Segments, useAnswer } from '../ui/parts';
+import { Dialog, Failure, seldom, Segments, useAnswer, visible } from '../ui/parts';
 import { Lines } from '../ui/lines';
 import { Act } from './act';
 
@@ -225,15 +225,20 @@ function LastHour() {
   const [error, fail] = useState<unknown>();
   const [round, setRound] = useState(0);
   useEffect(() => {
+    if (!visible.value) return;
     const end = new AbortController();
-    setSamples([]);
+    let first = true; // a stream begins with the hour
     fail(undefined);
-    live(end.signal, setNames, (more) => setSamples((s) => [...s, ...more].slice(-kept))).then(
+    const add = (more: Sample[]) => {
+      setSamples(first ? () => more : (s) => [...s, ...more].slice(-kept));
+      first = false;
+    };
+    live(end.signal, setNames, add).then(
       () => end.signal.aborted || fail(new TypeError()),
       (e) => end.signal.aborted || fail(e),
     );
     return () => end.abort();
-  }, [round]);
+  }, [round, visible.value]);
   if (error !== undefined) return <Failure error={error} again={() => setRound((n) => n + 1)} />;
   if (samples.length === 0) return <p class="quiet">{t('loading')}…</p>;
   const times = samples.map((s) => s.at);

@@ -1,4 +1,5 @@
 // What all pages are made of.
+import { signal } from '@preact/signals';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { CommandError, isRefused } from '../api';
@@ -62,15 +63,17 @@ export function Failure({ error, again, act }: { error: unknown; again?: () => v
 }
 
 /** The command as mongosh takes it, to copy. It is made of what is sent. */
-export function Command({ db, command }: { db: string; command: Sent }) {
-  const text = `db.getSiblingDB(${JSON.stringify(db)}).runCommand(${shell(command)})`;
+export const Command = ({ db, command }: { db: string; command: Sent }) => <Copied title={t('command')} text={`db.getSiblingDB(${JSON.stringify(db)}).runCommand(${shell(command)})`} />;
+
+/** Text to copy. */
+export function Copied({ title, text }: { title: string; text: string }) {
   const [copied, setCopied] = useState(false);
   const copy = () => navigator.clipboard.writeText(text).then(() => setCopied(true));
   useEffect(() => setCopied(false), [text]);
   return (
-    <section class="command" aria-label={t('command')}>
+    <section class="command" aria-label={title}>
       <header>
-        {t('command')}
+        {title}
         <button class="plain" type="button" onClick={copy}>
           <span aria-live="polite">{t(copied ? 'copied' : 'copy')}</span>
         </button>
@@ -100,6 +103,7 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
 /** What a promise came to. It is asked for again when one of inputs changes, and by again; what was there stays meanwhile. */
 export function useAnswer<T>(ask: (passive: boolean) => Promise<T>, inputs: unknown[], every?: (took: number) => number) {
   const [state, set] = useState<{ value?: T; error?: unknown }>({});
+  const [asking, wait] = useState(true);
   const [round, setRound] = useState(0);
   const key = JSON.stringify(inputs);
   useEffect(() => {
@@ -117,14 +121,19 @@ export function useAnswer<T>(ask: (passive: boolean) => Promise<T>, inputs: unkn
       }
       if (!over && every) timer = window.setTimeout(() => void go(true), every(performance.now() - start));
     };
-    void go(false);
+    wait(true);
+    void go(false).then(() => over || wait(false));
     return () => {
       over = true;
       clearTimeout(timer);
     };
   }, [key, round]);
-  return { ...state, again: () => setRound((n) => n + 1) };
+  return { ...state, asking, again: () => setRound((n) => n + 1) };
 }
+
+/** Whether the page is seen. What lasts ends while it is not: a browser has few connections to a server. */
+export const visible = signal(document.visibilityState === 'visible');
+document.addEventListener('visibilitychange', () => (visible.value = document.visibilityState === 'visible'));
 
 /** How long a page that looks after itself waits: what it asks for takes a hundredth of the time at most. */
 export const seldom = (took: number) => Math.max(3000, took * 100);

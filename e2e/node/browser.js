@@ -1,0 +1,63 @@
+// The console's pages in a real browser (Debian's Chromium).
+import assert from 'node:assert/strict';
+import path from 'node:path';
+import axe from 'axe-core';
+import { chromium } from 'playwright-core';
+
+// Where to leave pictures of the pages, for people to look at.
+const pictures = process.env.MAYFLY_PICTURES;
+
+// What data has that must not be run.
+export const markup = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>';
+
+export class Browser {
+  static async launch() {
+    const browser = new Browser();
+    browser.chromium = await chromium.launch({ executablePath: '/usr/bin/chromium', args: ['--no-sandbox'] });
+    return browser;
+  }
+
+  close() { return this.chromium.close(); }
+
+  // A page of its own browser, whose errors fail the test.
+  async open(options = {}) {
+    const context = await this.chromium.newContext({ viewport: { width: 1280, height: 900 }, locale: 'en-GB', permissions: ['clipboard-read', 'clipboard-write'], ...options });
+    const page = await context.newPage();
+    page.setDefaultTimeout(5000);
+    page.errors = [];
+    page.on('pageerror', (e) => page.errors.push(String(e)));
+    page.on('console', (m) => m.type() === 'error' && !/status of 401/.test(m.text()) && page.errors.push(m.text()));
+    return page;
+  }
+}
+
+export async function logIn(page, address, user) {
+  await page.goto(address);
+  await page.getByLabel('User').fill(user);
+  await page.getByLabel('Password').fill('secret');
+  await page.getByRole('button', { name: 'Log in' }).click();
+  await page.getByRole('heading', { level: 1 }).waitFor();
+}
+
+// What axe finds wrong, in both themes and at two widths; and pictures. At 2,560 pixels nothing but the layout is
+// another one.
+export async function look(page, name) {
+  await page.evaluate(axe.source);
+  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light'], [2560, 'light'], [2560, 'dark']] : [])]) {
+    await page.setViewportSize({ width, height: 900 });
+    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+    const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'] }));
+    assert.deepEqual(violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]), [], `${name}, ${theme}, ${width}`);
+    assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width}`);
+    if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${theme}-${width}.png`), fullPage: name !== 'collections' });
+  }
+  await page.setViewportSize({ width: 1280, height: 900 });
+  await page.emulateMedia({ colorScheme: 'light' });
+}
+
+// Ends a page: nothing went wrong in it.
+export async function done(page) {
+  assert.equal(await page.evaluate(() => globalThis.broken), undefined, 'markup of data was run');
+  assert.deepEqual(page.errors, []);
+  await page.context().close();
+}
