@@ -31,7 +31,7 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, _ *session) {
 	defer s.examinations.Add(-1)
 	ctx, cancel := context.WithTimeoutCause(r.Context(), examineTime, mongoerr.New(mongoerr.MaxTimeMSExpired, "the server was not examined in %v", examineTime))
 	defer cancel()
-	here := asked{s: s, client: command.ClientOf(r.Context())}
+	here := ownServer{s: s, client: command.ClientOf(r.Context())}
 	address := s.o.Host
 	if d, err := here.Run(ctx, "admin", new(bson.Builder).Int32("hello", 1).Finish()); err == nil && d.Lookup("me").Type == bson.TypeString {
 		address = d.Lookup("me").Str() // by which other members know it
@@ -49,14 +49,14 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request, _ *session) {
 	answer(w, report.Doc())
 }
 
-// asked is this server, as a client of it asks.
-type asked struct {
+// ownServer is this server, as a client of it asks.
+type ownServer struct {
 	s      *Server
 	client *command.Client
 }
 
 // Run is doctor.Server's.
-func (a asked) Run(ctx context.Context, db string, body bson.Doc) (bson.Doc, error) {
+func (a ownServer) Run(ctx context.Context, db string, body bson.Doc) (bson.Doc, error) {
 	reply := a.s.o.Dispatch(ctx, &command.Request{Client: a.client, DB: db, Body: body})
 	defer reply.Release()
 	if reply.Body == nil {
@@ -70,7 +70,7 @@ func (a asked) Run(ctx context.Context, db string, body bson.Doc) (bson.Doc, err
 }
 
 // Close is doctor.Server's: the connection is the browser's.
-func (asked) Close() error { return nil }
+func (ownServer) Close() error { return nil }
 
 // text is a string field, "" where it is none.
 func text(d bson.Doc, name string) string {
