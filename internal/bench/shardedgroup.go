@@ -62,6 +62,7 @@ func (b *bench) shardedGroup(ctx context.Context, c *cluster, _ *foreign) error 
 			}
 			return err
 		}
+		profiled := b.profileCluster(ctx, c, q.name)
 		for range shardedTurns + 1 { // the first one warms up, and is hardly the least
 			err := least(&by, append(c.shards[:len(c.shards):len(c.shards)], c.router), func() error {
 				_, err := c.ask(ctx, q, n)
@@ -78,6 +79,9 @@ func (b *bench) shardedGroup(ctx context.Context, c *cluster, _ *foreign) error 
 			if err != nil {
 				return fmt.Errorf("%s: %w", q.name, err)
 			}
+		}
+		if err := profiled(); err != nil {
+			return err
 		}
 		ms := func(d time.Duration) string { return fmt.Sprintf("%.1f", float64(d.Microseconds())/1000) }
 		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\t%s\t%.2f\t\n", q.name, ms(by.took), ms(by.cpu), ms(by.router), ms(directly.took), ms(directly.cpu), directly.took.Seconds()/by.took.Seconds())

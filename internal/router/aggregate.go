@@ -251,7 +251,7 @@ func (a *aggregation) passWhole(ctx context.Context, rt *route, name string) err
 		if err != nil {
 			return err
 		}
-		in := &concatenation{[]*remote{m}}
+		in := &concatenation{all: []*remote{m}}
 		defer in.Close()
 		return a.mapReduce.collect(ctx, in)
 	}
@@ -273,7 +273,7 @@ func (a *aggregation) openShards(ctx context.Context, rt *route, shards []string
 		return nil, err
 	}
 	if p.sort == nil {
-		return &concatenation{all}, nil
+		return &concatenation{all: all, ahead: p.divided}, nil
 	}
 	s, err := newScope(a.op, rt, nil, a.collation)
 	if err == nil {
@@ -492,7 +492,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		}
 		return a.mergeList(ctx, rt, joined, a.list[1:])
 	}
-	return a.mergeList(ctx, rt, &labelled{concatenation{all}, only}, a.list[1:])
+	return a.mergeList(ctx, rt, &labelled{concatenation{all: all}, only}, a.list[1:])
 }
 
 // localOps reports whether a $currentOp is about the router itself.

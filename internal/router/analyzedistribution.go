@@ -97,7 +97,7 @@ func (r *Router) configDocuments(ctx context.Context, op *command.Op, coll strin
 	if err != nil {
 		return nil, err
 	}
-	in := &concatenation{[]*remote{m}}
+	in := &concatenation{all: []*remote{m}}
 	defer in.Close()
 	for {
 		d, err := in.Next(ctx)

@@ -14,9 +14,12 @@ import (
 )
 
 const (
-	// moreBatch is the batch size of getMores on shards. The first batch has the client's
-	// size.
+	// moreBatch is the size, in documents, of a shard's second batch, and of the first one of a
+	// pipeline; the first one of a find has the client's size. Later ones have moreBytes, by the
+	// size of the one before, and mostBatch documents at most.
 	moreBatch = 1000
+	moreBytes = 1 << 20
+	mostBatch = 1 << 14
 	// killTime bounds the time for closing cursors on shards.
 	killTime = 5 * time.Second
 	// answerTime is how long before the client's deadline a shard must reply to an awaited
@@ -39,6 +42,15 @@ type remote struct {
 	label    func(shard string, d bson.Doc) bson.Doc // adds the shard's name to a document; nil for none
 	key      []byte                                  // sort key of the next document, in a sorted merge
 	doc      bson.Doc
+	size     int32        // of the next batch, in documents
+	ahead    chan fetched // has the batch that is being fetched ahead; nil if none is
+	stop     func()       // ends that
+}
+
+// fetched is the answer to a getMore.
+type fetched struct {
+	reply bson.Doc
+	err   error
 }
 
 // newRemote returns the cursor in a shard's reply. It does not retain op's memory.
@@ -48,7 +60,7 @@ func (r *Router) newRemote(op *command.Op, shard string, a client.Answer) (*remo
 	if ns.Type != bson.TypeString || batch.Type != bson.TypeArray {
 		return nil, mongoerr.New(mongoerr.InternalError, "shard %s answered without a cursor: %s", shard, a.Reply)
 	}
-	m := &remote{router: r, shard: shard, member: a.Member, id: bson.ClampToInt64(cursor.Lookup("id")), batch: documents(batch)}
+	m := &remote{router: r, shard: shard, member: a.Member, id: bson.ClampToInt64(cursor.Lookup("id")), batch: documents(batch), size: moreBatch}
 	m.db, m.coll = splitNamespace(ns.Str())
 	m.tx = r.transactions.of(op)
 	if op.Generic.LSID != nil {
@@ -81,10 +93,21 @@ func (m *remote) buffered() bson.Doc {
 	return d
 }
 
-// more fetches another batch. wait, if not negative, is how long the shard waits for
-// documents.
+// more fetches another batch, or takes the one that was fetched ahead. wait, if not negative, is
+// how long the shard waits for documents.
 func (m *remote) more(ctx context.Context, wait time.Duration) error {
-	b := new(bson.Builder).Int64("getMore", m.id).String("collection", m.coll).Int32("batchSize", moreBatch)
+	if m.ahead != nil {
+		got := <-m.ahead
+		m.stop()
+		m.ahead, m.stop = nil, nil
+		return m.take(got)
+	}
+	return m.take(m.fetch(ctx, wait))
+}
+
+// fetch asks for another batch.
+func (m *remote) fetch(ctx context.Context, wait time.Duration) fetched {
+	b := new(bson.Builder).Int64("getMore", m.id).String("collection", m.coll).Int32("batchSize", m.size)
 	if m.lsid != nil {
 		b.Doc("lsid", m.lsid)
 	}
@@ -93,7 +116,7 @@ func (m *remote) more(ctx context.Context, wait time.Duration) error {
 	}
 	set, err := m.router.shards.shard(ctx, m.shard)
 	if err != nil {
-		return err
+		return fetched{err: err}
 	}
 	call := client.Call{DB: m.db, Body: b.Finish(), Member: m.member}
 	run := set.Run
@@ -101,13 +124,33 @@ func (m *remote) more(ctx context.Context, wait time.Duration) error {
 		run = func(ctx context.Context, c client.Call) (client.Answer, error) { return m.tx.ask(ctx, set, m.shard, c) }
 	}
 	a, err := run(ctx, call)
-	if err != nil {
+	return fetched{a.Reply, err}
+}
+
+// take makes an answer the batch.
+func (m *remote) take(got fetched) error {
+	if got.err != nil {
 		m.id = 0
-		return err
+		return got.err
 	}
-	cursor := document(a.Reply.Lookup("cursor"))
+	cursor := document(got.reply.Lookup("cursor"))
 	m.id, m.batch = bson.ClampToInt64(cursor.Lookup("id")), documents(cursor.Lookup("nextBatch"))
+	if n := len(m.batch); n > 0 {
+		m.size = int32(min(max(moreBytes*n/len(got.reply), 1), mostBatch))
+	}
 	return nil
+}
+
+// readAhead begins to fetch the batch behind the present one, if there may be one. The operation
+// of ctx has to take it, or to close the cursor.
+func (m *remote) readAhead(ctx context.Context) {
+	if m.id == 0 || m.ahead != nil || m.tx != nil || m.tailable {
+		return
+	}
+	ctx, m.stop = context.WithCancel(ctx)
+	ahead := make(chan fetched, 1)
+	m.ahead = ahead
+	go func() { ahead <- m.fetch(ctx, -1) }()
 }
 
 // next returns the next document, nil at the end. A tailable cursor without new documents
@@ -132,6 +175,11 @@ func (m *remote) next(ctx context.Context) (bson.Doc, error) {
 // closeAll closes the cursors on shards.
 func closeAll(all []*remote) {
 	for _, m := range all {
+		if m != nil && m.ahead != nil {
+			m.stop()
+			<-m.ahead
+			m.ahead, m.stop = nil, nil
+		}
 		if m == nil || m.id == 0 || m.tx != nil { // its shard closes it when the transaction ends
 			continue
 		}
@@ -177,6 +225,9 @@ func (c single) Await(ctx context.Context) {
 // buffered documents come first.
 type concatenation struct {
 	all []*remote
+	// ahead says that one operation reads all of it: then each shard makes its next batch while
+	// the present one is read. It holds one batch more of each.
+	ahead bool
 }
 
 // Next implements command.Cursor and pipeline.Iterator.
@@ -187,6 +238,11 @@ func (c *concatenation) Next(ctx context.Context) (bson.Doc, error) {
 		}
 	}
 	for len(c.all) > 0 {
+		if c.ahead {
+			if err := c.fetch(ctx); err != nil {
+				return nil, err
+			}
+		}
 		d, err := c.all[0].next(ctx)
 		if d != nil || err != nil {
 			return d, err
@@ -194,6 +250,24 @@ func (c *concatenation) Next(ctx context.Context) (bson.Doc, error) {
 		c.all = c.all[1:]
 	}
 	return nil, nil
+}
+
+// fetch has all shards make their next batches, and brings one that is there to the front: that
+// of the first shard if none is.
+func (c *concatenation) fetch(ctx context.Context) error {
+	for i, m := range c.all {
+		m.readAhead(ctx)
+		if len(m.ahead) > 0 {
+			c.all[0], c.all[i] = m, c.all[0]
+		}
+	}
+	m := c.all[0]
+	if m.ahead == nil {
+		return nil
+	}
+	err := m.more(ctx, -1)
+	m.readAhead(ctx)
+	return err
 }
 
 // Close implements command.Cursor and pipeline.Iterator.

@@ -207,7 +207,7 @@ func (r *Router) openFind(ctx context.Context, op *command.Op, rt *route, shards
 		closeAll(all)
 		return nil, err
 	}
-	var cur documentCursor = &concatenation{all}
+	var cur documentCursor = &concatenation{all: all}
 	if ordered {
 		cur = &merge{all: all, key: keyFromField(sort, s.collator), strip: stripSortKey}
 	}

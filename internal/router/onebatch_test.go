@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // TestLoopsInNextBatch: an expression of the router's part that loops ends with the operation that
@@ -50,6 +51,34 @@ func TestSortOfArrays(t *testing.T) {
 	} {
 		if got := batch(c.do("app", `{find: "c", sort: `+x.sort+`, projection: {_id: 1}}`)); got != x.want {
 			t.Errorf("%s: %s", x.sort, got)
+		}
+	}
+}
+
+// TestGroupReadsAhead: a $group over shards whose groups take many batches has each group once,
+// whole, and leaves no cursor open, also where it ends with an error.
+func TestGroupReadsAhead(t *testing.T) {
+	const groups = 9000
+	c := newCluster(t, 2)
+	c.do("admin", `{shardCollection: "app.c", key: {_id: "hashed"}}`)
+	for from := 0; from < 2*groups; from += groups {
+		c.fill("c", from, from+groups)
+	}
+	byHalf := `{$group: {_id: {$mod: ["$_id", 9000]}, n: {$sum: 1}, sum: {$sum: "$_id"}}}`
+	got := batch(c.do("app", `{aggregate: "c", pipeline: [`+byHalf+`,
+		{$group: {_id: "$n", groups: {$sum: 1}, sum: {$sum: "$sum"}}}], cursor: {}}`))
+	if want := fmt.Sprintf("[ { _id: 2, groups: %d, sum: %d } ]", groups, groups*(2*groups-1)); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	// Its part on each shard has room in memory, and the whole has not: it ends while it reads.
+	_, err := c.try("app", `{aggregate: "c", allowDiskUse: false, cursor: {}, pipeline: [{$group: {_id: {$mod: ["$_id", 9000]}, list: {$push: {$range: [0, 700]}}}}]}`)
+	if !mongoerr.Is(err, mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed) {
+		t.Error(err)
+	}
+	for name := range c.shards {
+		cursors := c.on(name, "admin", `{serverStatus: 1}`).Lookup("metrics").Doc().Lookup("cursor").Doc()
+		if open := cursors.Lookup("open").Doc().Lookup("total"); bson.ClampToInt64(open) != 0 {
+			t.Errorf("cursors open on %s: %s", name, open)
 		}
 	}
 }
