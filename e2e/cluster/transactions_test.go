@@ -241,6 +241,40 @@ func TestTransfers(t *testing.T) {
 		t.Errorf("%d transfers, %d reads", n, reads)
 	}
 	t.Logf("%d transfers, %d reads at one time", n, reads)
+	together := 0
+	for _, shard := range c.shards {
+		together += decisionsWithParts(t, shard)
+	}
+	if together == 0 {
+		t.Error("no transfer was over both shards")
+	}
+}
+
+// decisionsWithParts counts the entries of a shard's log that store a decision. Each commits the
+// shard's own part of the transaction.
+func decisionsWithParts(t *testing.T, shard *testkit.Server) (n int) {
+	t.Helper()
+	const decisions = "config.transaction_coordinators"
+	oplog := shard.Direct().Database("local").Collection("oplog.rs")
+	if alone, err := oplog.CountDocuments(t.Context(), bson.D{{Key: "ns", Value: decisions}, {Key: "op", Value: "i"}}); err != nil || alone > 0 {
+		t.Errorf("%d decisions have an entry of their own: %v", alone, err)
+	}
+	var entries []struct {
+		O struct{ ApplyOps []struct{ NS string } }
+	}
+	cur, err := oplog.Find(t.Context(), bson.D{{Key: "o.applyOps.ns", Value: decisions}})
+	if err == nil {
+		err = cur.All(t.Context(), &entries)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if ops := e.O.ApplyOps; len(ops) < 2 || ops[0].NS != decisions || ops[1].NS == decisions {
+			t.Errorf("an entry with a decision has %v", ops)
+		}
+	}
+	return len(entries)
 }
 
 // TestTransfersOverSets is TestTransfers on sets of three, whose primaries are killed, one set

@@ -223,7 +223,7 @@ func eachNote() []step {
 			if err := tr.Draft().Insert(t.Context(), c.Lookup(of("plain")), parse(t, `{"_id": 50}`)); err != nil {
 				return err
 			}
-			_, err := tr.Prepare(t.Context(), "s0")
+			_, err := tr.Prepare(t.Context(), "s0", nil)
 			return err
 		}},
 		{"decide", func(t *testing.T, c *Catalog) error {

@@ -348,13 +348,15 @@ func (t *Transaction) PrepareTime() uint64 { return t.head.time }
 func (t *Transaction) Over() <-chan struct{} { return t.over }
 
 // Prepare prepares the transaction, which is in use, for a decision of the shard coordinator.
-// One that has written nothing is committed instead: readOnly. Where it fails, the transaction
+// One that has written nothing is committed instead: readOnly. beside is the collection to which
+// the unit that commits it will write, too: its gate is held as those of the others are, so no
+// DDL is done there, as long as this member is primary; nil for none. Where it fails, the transaction
 // has ended; a no stays a no, unless the error says that the outcome is not known: then this
 // member has stepped down. Asked again, it does nothing.
 //
 // Errors: 263 if the transaction has created a collection, 24 if DDL takes too long, 257, and
 // those of Commit.
-func (t *Transaction) Prepare(ctx context.Context, coordinator string) (readOnly bool, err error) {
+func (t *Transaction) Prepare(ctx context.Context, coordinator string, beside *Collection) (readOnly bool, err error) {
 	if t.isPrepared {
 		return false, nil
 	}
@@ -376,7 +378,7 @@ func (t *Transaction) Prepare(ctx context.Context, coordinator string) (readOnly
 	if err := u.u.Loosen(); err != nil {
 		return false, err
 	}
-	if err := t.take(ctx); err != nil {
+	if err := t.take(ctx, beside); err != nil {
 		return false, err
 	}
 	// Whoever steps down now finds the transaction.
@@ -399,7 +401,7 @@ var errSteppedDown = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "ope
 
 // take makes the writes again, so that the draft has all locks and gates that the commit will
 // need, and drops them. It waits for gates, for minPrepareWait or as long as a statement does.
-func (t *Transaction) take(ctx context.Context) error {
+func (t *Transaction) take(ctx context.Context, beside *Collection) error {
 	wait := max(t.lockWait, minPrepareWait)
 	ctx, end := context.WithTimeoutCause(ctx, wait, LockTimeout("the locks of a transaction that is prepared", wait))
 	defer end()
@@ -408,6 +410,11 @@ func (t *Transaction) take(ctx context.Context) error {
 		u.redraft(t)
 		u.redoes, u.locksFreed = t, true
 		u.SetTime(t.head.second)
+		if beside != nil {
+			if err := u.Enter(ctx, beside); err != nil {
+				return beside, err
+			}
+		}
 		return t.writeAll(ctx, u)
 	}); err != nil {
 		return err
@@ -500,26 +507,28 @@ func (t *Transaction) record(ctx context.Context) (err error) {
 
 // Decide commits a prepared transaction at a time, or aborts it where that is 0, and ends it.
 // The transaction is in use; n is that of its session. After an error it is still prepared,
-// unless this member has stepped down. still is called once the unit has begun, and may have
+// unless this member has stepped down. with is called once the unit has begun, and may have
 // it dropped, by an error: if it says that this member is still the primary that it was, then
-// only that one decides; nil for no check.
+// only that one decides. It may write what commits with the transaction; it waits for no gate.
+// nil: nothing.
 //
-// Errors: those of still and of commits.
-func (t *Transaction) Decide(ctx context.Context, n *Newest, commit uint64, still func() error) (err error) {
+// Errors: those of with, ErrLockBusy among them, and of commits.
+func (t *Transaction) Decide(ctx context.Context, n *Newest, commit uint64, with func(*Unit) error) (err error) {
 	u := t.c.Begin()
 	defer u.Abort()
-	if still != nil {
-		if err := still(); err != nil {
+	u.within = t.draft
+	u.e.ops.on = commit != 0 && t.c.operations
+	if with != nil {
+		if err := with(u); err != nil {
 			return err
 		}
 	}
 	u.u.Under(t.draft.u)
-	u.redoes, u.within = t, t.draft
+	u.redoes = t
 	kind := retryable.Aborted
 	if commit != 0 {
 		kind = retryable.Committed
 		u.SetTime(t.head.second)
-		u.e.ops.on = t.c.operations
 		u.SetSession(Session{t.session.Document(), t.head.txn})
 		if _, err := t.write(ctx, u); err != nil {
 			return fmt.Errorf("commit a prepared transaction: %w", err)
@@ -537,7 +546,7 @@ func (t *Transaction) Decide(ctx context.Context, n *Newest, commit uint64, stil
 		return err
 	}
 	u.u.Frees() // a full disk must not keep it from its end
-	if err := u.Commit(ctx, storage.Buffered); err != nil {
+	if err := u.Commit(ctx, storage.Journaled); err != nil {
 		*n = Newest{}
 		return err
 	}

@@ -51,7 +51,7 @@ func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
 	if err := tr.ExecuteFor(t.Context(), otherSession, 4, retryable.Run{Kind: retryable.Modified, First: 7, Count: 1, Doc: parse(t, `{"value": 1}`)}); err != nil {
 		t.Fatal(err)
 	}
-	if readOnly, err := tr.Prepare(t.Context(), "s0"); err != nil || readOnly {
+	if readOnly, err := tr.Prepare(t.Context(), "s0", nil); err != nil || readOnly {
 		t.Fatal(readOnly, err)
 	}
 	return coll, tr
@@ -186,7 +186,7 @@ func TestPrepared(t *testing.T) {
 				} else if !tr.Enter() {
 					t.Fatal("it is over")
 				} else {
-					if readOnly, err := tr.Prepare(t.Context(), "s0"); readOnly || err != nil {
+					if readOnly, err := tr.Prepare(t.Context(), "s0", nil); readOnly || err != nil {
 						t.Errorf("asked again: %v %v", readOnly, err)
 					}
 					tr.Leave()
@@ -271,7 +271,7 @@ func TestPrepareRefuses(t *testing.T) {
 			t.Fatal("the transaction is over")
 		}
 		f(tr)
-		readOnly, err := tr.Prepare(t.Context(), "s0")
+		readOnly, err := tr.Prepare(t.Context(), "s0", nil)
 		tr.Leave()
 		tr.AbortAndDrop(t.Context())
 		if c.CountPrepared() != 0 || coll.live.gate.inside.Load() != 0 {
@@ -406,7 +406,7 @@ func TestPrepareChecksOwner(t *testing.T) {
 				if commits {
 					err = tr.Commit(ctx, storage.Buffered)
 				} else {
-					_, err = tr.Prepare(ctx, "s0")
+					_, err = tr.Prepare(ctx, "s0", nil)
 				}
 				end()
 				tr.Leave()
@@ -458,7 +458,7 @@ func TestPreparedEverywhereTheSame(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.LeaveGates()
-	if _, err := tr.Prepare(t.Context(), "s0"); err != nil {
+	if _, err := tr.Prepare(t.Context(), "s0", nil); err != nil {
 		t.Fatal(err)
 	}
 	tr.Leave()
@@ -485,7 +485,7 @@ func TestPreparedKeepsRanges(t *testing.T) {
 		t.Fatal(err)
 	}
 	tr.LeaveGates()
-	if _, err := tr.Prepare(t.Context(), "s0"); err != nil {
+	if _, err := tr.Prepare(t.Context(), "s0", nil); err != nil {
 		t.Fatal(err)
 	}
 	tr.Leave()
@@ -504,4 +504,77 @@ func TestPreparedKeepsRanges(t *testing.T) {
 	if n := drop(); n != 1 {
 		t.Errorf("%d documents were dropped afterwards", n)
 	}
+}
+
+// TestDecidedBeside holds that what a coordinator writes with its decision is one effect with
+// the transaction's commit, or nothing, and that DDL on its collection waits from the prepare on
+// and does not keep the decision waiting.
+func TestDecidedBeside(t *testing.T) {
+	l := &logging{t: t}
+	l.c = openLogging(t, l)
+	c := l.c
+	c.operations = true
+	var colls [2]*Collection
+	for i, name := range []string{"c", "decisions"} {
+		var err error
+		if colls[i], err = c.Create(t.Context(), schema.Namespace{DB: "db", Coll: name}, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	coll, beside := colls[0], colls[1]
+	tr := transact(t, c, 1)
+	if !tr.Enter() {
+		t.Fatal("the transaction is over")
+	}
+	defer tr.Leave()
+	if err := writeText(t, tr.Draft(), coll, "", `{"_id": 1}`); err != nil {
+		t.Fatal(err)
+	}
+	if readOnly, err := tr.Prepare(t.Context(), "s0", beside); err != nil || readOnly {
+		t.Fatal(readOnly, err)
+	}
+	indexed := make(chan error, 1)
+	go func() {
+		_, _, err := c.CreateIndexes(t.Context(), beside.Namespace, []bson.Doc{parse(t, `{"key": {"a": 1}, "name": "a"}`)})
+		indexed <- err
+	}()
+	for beside.live.gate.inside.Load() >= 0 { // until DDL keeps others out
+		time.Sleep(time.Millisecond)
+	}
+	before, insert := len(l.effects), func(u *Unit) error { return u.Insert(t.Context(), beside, parse(t, `{"_id": 1, "a": 5}`)) }
+	errNo := errors.New("no")
+	if err := tr.Decide(t.Context(), new(Newest), 7, func(u *Unit) error { return errors.Join(insert(u), errNo) }); !errors.Is(err, errNo) {
+		t.Fatal(err)
+	}
+	if got := documents(t, c, coll) + documents(t, c, beside); got != "" || len(l.effects) != before || !tr.IsPrepared() || c.CountPrepared() != 1 {
+		t.Errorf("after a refusal there are %s, and %d effects more", got, len(l.effects)-before)
+	}
+	select {
+	case err := <-indexed:
+		t.Fatalf("an index was built: %v", err)
+	case <-time.After(20 * time.Millisecond): // it does not happen
+	}
+	if err := tr.Decide(t.Context(), new(Newest), 7, insert); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-indexed; err != nil {
+		t.Fatal(err)
+	}
+	var decided *Effect
+	for _, b := range l.effects[before:] {
+		if e, err := c.Decode(b); err != nil {
+			t.Fatal(err)
+		} else if _, _, ok, err := DecodeDecision(b); err != nil {
+			t.Fatal(err)
+		} else if ok {
+			decided = e
+		}
+	}
+	if decided == nil || decided.OperationCounts() != (OperationCounts{Inserted: 2}) {
+		t.Errorf("the effect of the decision is %+v", decided)
+	}
+	if got := documents(t, c, coll) + documents(t, c, beside); got != `{ _id: 1 }{ _id: 1, a: 5 }` {
+		t.Errorf("decided: %s", got)
+	}
+	mustValidate(t, c, c.Lookup(beside.Namespace))
 }

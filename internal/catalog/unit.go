@@ -146,8 +146,9 @@ func (u *Unit) KeysInserted() int64 { return u.added }
 
 // enter makes the unit a writer of the collection, and returns its newest
 // descriptor, which stays the newest until the unit ends. A unit that holds a lock or a
-// gate does not wait: the DDL that has closed the gate may be waiting for it. Errors: 26,
-// the cause of ctx's end while it waited for DDL, and those of admit.
+// gate, or is within one that does, does not wait: the DDL that has closed the gate may be
+// waiting for it. Errors: 26, the cause of ctx's end while it waited for DDL, and those of
+// admit.
 func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 	first := !u.inside(c.live) && (u.within == nil || !u.within.inside(c.live))
 	if first {
@@ -164,7 +165,7 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 			if err := u.txn.enterGate(ctx, c); err != nil {
 				return nil, err
 			}
-		} else if len(u.gates) == 0 && !u.u.HoldsLocks() {
+		} else if len(u.gates) == 0 && u.within == nil && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
 				return nil, err
 			}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/repl"
@@ -86,10 +87,11 @@ func (op *Op) mayDecide() bool {
 var decides = []auth.Need{auth.On(auth.Cluster, auth.Internal)}
 
 // PrepareTransaction prepares the transaction of op, which is in the session's turn, and
-// replies with the time; or with readOnly, where there was nothing to commit.
+// replies with the time; or with readOnly, where there was nothing to commit. beside is as for
+// catalog.Transaction.Prepare.
 //
 // Errors: 13, 251, 256, those of catalog.Transaction.Prepare.
-func (op *Op) PrepareTransaction(ctx context.Context) error {
+func (op *Op) PrepareTransaction(ctx context.Context, beside *catalog.Collection) error {
 	d, se := op.Dispatcher, op.Session
 	tr := &se.transaction
 	switch same := tr.number == op.Generic.TxnNumber; {
@@ -110,7 +112,7 @@ func (op *Op) PrepareTransaction(ctx context.Context) error {
 	readOnly, err := false, op.mayCommit(tr.t)
 	if err == nil {
 		tr.shown.enter(op.Client)
-		readOnly, err = tr.t.Prepare(ctx, op.Args.Str("coordinator"))
+		readOnly, err = tr.t.Prepare(ctx, op.Args.Str("coordinator"), beside)
 		tr.shown.leave()
 	}
 	tr.t.Leave()
@@ -204,8 +206,8 @@ func (op *Op) abortPrepared(ctx context.Context, coordinator string) error {
 }
 
 // decide commits the session's prepared transaction at a time, or aborts it where that is 0.
-// The caller has the session's turn; still is as for catalog.Transaction.Decide.
-func (d *Dispatcher) decide(ctx context.Context, se *Session, at uint64, still func() error) error {
+// The caller has the session's turn; with is as for catalog.Transaction.Decide.
+func (d *Dispatcher) decide(ctx context.Context, se *Session, at uint64, with func(*catalog.Unit) error) error {
 	tr := &se.transaction
 	if !tr.t.Enter() {
 		return repl.ErrNotPrimary // it was let go
@@ -215,7 +217,7 @@ func (d *Dispatcher) decide(ctx context.Context, se *Session, at uint64, still f
 	last := &lastCommitted{writeConcern: defaultWriteDoc}
 	last.operations, last.bytes = tr.t.Written()
 	if err == nil {
-		err = tr.t.Decide(ctx, &se.newest, at, still)
+		err = tr.t.Decide(ctx, &se.newest, at, with)
 	}
 	tr.t.Leave()
 	switch {
@@ -300,8 +302,8 @@ func (d *Dispatcher) Part(ctx context.Context, id SessionID, number int64) (stat
 // AbortPart ends a transaction number of a session for good, unless it was committed: one that
 // is in progress is aborted, and so is one that is prepared if takePrepared says so; that it
 // is, is stored. It returns the state afterwards. still is called once the unit that does so
-// has begun, nil for no check; after its error nothing is done. Errors: those of still and of
-// commits, the cause of ctx's end.
+// has begun; after its error nothing is done. Errors: those of still and of commits, the cause
+// of ctx's end.
 func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, takePrepared bool, still func() error) (state PartState, err error) {
 	err = d.inTurn(ctx, id, func(se *Session) error {
 		if state, err = d.part(se, number); err != nil {
@@ -311,7 +313,7 @@ func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, 
 		case state == PartCommitted || state == PartPrepared && !takePrepared:
 			return nil
 		case state == PartPrepared:
-			err = d.decide(ctx, se, 0, still)
+			err = d.decide(ctx, se, 0, func(*catalog.Unit) error { return still() })
 		default:
 			if se.transaction.number == number {
 				d.abortTransaction(se)
@@ -326,13 +328,14 @@ func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, 
 	return state, err
 }
 
-// WhilePrepared runs f in the session's turn, while its transaction with that number is
-// prepared here. Errors: 251 if it is not, those of f, the cause of ctx's end.
-func (d *Dispatcher) WhilePrepared(ctx context.Context, id SessionID, number int64, f func() error) error {
+// CommitPart commits a prepared transaction at a time, in one unit with what the coordinator
+// writes, which has decided so; with is as for catalog.Transaction.Decide. Errors: 251 if it is
+// not prepared here, those of catalog.Transaction.Decide, the cause of ctx's end.
+func (d *Dispatcher) CommitPart(ctx context.Context, id SessionID, number int64, at uint64, with func(*catalog.Unit) error) error {
 	return d.inTurn(ctx, id, func(se *Session) error {
 		if tr := &se.transaction; tr.state != prepared || tr.number != number {
 			return noSuch(tr, number, se)
 		}
-		return f()
+		return d.decide(ctx, se, at, with)
 	})
 }

@@ -9,16 +9,71 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
+// commitWithDecision commits transaction 1 of session 1 as the shard does that coordinates it.
+func commitWithDecision(t *testing.T, m *testMember, commit uint64) {
+	t.Helper()
+	id := [16]byte{1}
+	session, err := command.ParseSessionID(new(bson.Builder).Binary("id", 4, id[:]).Finish(), m.client.Owner())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := m.Dispatcher.CommitPart(t.Context(), session, 1, commit, func(u *catalog.Unit) error {
+		return u.Insert(t.Context(), m.Catalog.Lookup(DecisionsNamespace), bson.MustParse(`{"_id":1}`))
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// restoredDocuments opens what was restored, and returns how many documents are in test.c, and
+// the first of them. Where the transaction was decided here, its decision is there with it.
+func restoredDocuments(t *testing.T, open func(dir string) (*storage.Engine, error), dir string, own bool) (docs int64, one string) {
+	t.Helper()
+	e, err := open(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{Committer: repl.Local{}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(c.Close(), e.Close()); err != nil {
+			t.Error(err)
+		}
+	}()
+	keys, err := c.PreparedIn(e)
+	if err != nil || len(keys) > 0 {
+		t.Errorf("%v is prepared: %v", keys, err)
+	}
+	coll := c.Lookup(schema.Namespace{DB: "test", Coll: "c"})
+	_, doc, closer, err := coll.FindID(nil, e, bson.Int32(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closer.Close()
+	docs, one = coll.Count(), doc.String()
+	if decisions := c.Lookup(DecisionsNamespace); own && decisions != nil {
+		if n := decisions.Count(); (n == 1) != (docs > 2) {
+			t.Errorf("with %d documents there are %d decisions", docs, n)
+		}
+	} else if own && docs > 2 {
+		t.Error("there are no decisions")
+	}
+	return docs, one
+}
+
 // TestRestorePrepared restores to times at which a transaction over shards was prepared, by the
 // log behind them: it is there from its commit time on, which is before that of the commit's
-// entry, and never in part; without its decision nothing is restored.
+// entry, and never in part, with the decision, where that is by the same entry; without its decision
+// nothing is restored.
 func TestRestorePrepared(t *testing.T) {
-	for name, large := range map[string]int{"small": 10, "chain": 3 << 20} {
+	for name, large := range map[string]int{"small": 10, "chain": 3 << 20, "decided here": 10} {
 		t.Run(name, func(t *testing.T) {
 			s := newTestSet(t, "a")
 			s.run("a", "admin", `{"replSetInitiate":{}}`)
@@ -49,11 +104,20 @@ func TestRestorePrepared(t *testing.T) {
 			for i := range 9 {
 				ok(fmt.Sprintf(`1 1 {"insert":"c","documents":[{"_id":%d,"pad":"%s"}]}`, 10+i, pad))
 			}
-			at := ok(`1 1 {"prepareTransaction":1,"coordinator":"s0"}`).Lookup("prepareTimestamp").Timestamp()
+			coordinator, own := "s0", name == "decided here"
+			if own {
+				ok(`- config {"create":"transaction_coordinators"}`)
+				coordinator = s.members["a"].ShardName()
+			}
+			at := ok(`1 1 {"prepareTransaction":1,"coordinator":"` + coordinator + `"}`).Lookup("prepareTimestamp").Timestamp()
 			within := []string{copied(), copied(), copied()}
 			ok(`- {"update":"c","updates":[{"q":{"_id":2},"u":{"$inc":{"n":10}}}]}`) // behind the prepare
 			commit := at + 100
-			ok(`1 1 {"commitTransaction":1,"commitTimestamp":` + timestamp(commit) + `}`)
+			if own {
+				commitWithDecision(t, s.members["a"], commit)
+			} else {
+				ok(`1 1 {"commitTransaction":1,"commitTimestamp":` + timestamp(commit) + `}`)
+			}
 			ok(`- {"insert":"c","documents":[{"_id":3}]}`)
 
 			files := s.files["a"]
@@ -84,30 +148,8 @@ func TestRestorePrepared(t *testing.T) {
 				if err := r.Finish(t.Context(), nil); err != nil {
 					return 0, "", err
 				}
-				e, err := open(dir)
-				if err != nil {
-					t.Fatal(err)
-				}
-				c, err := catalog.Open(e, catalog.Options{Committer: repl.Local{}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer func() {
-					if err := errors.Join(c.Close(), e.Close()); err != nil {
-						t.Error(err)
-					}
-				}()
-				keys, err := c.PreparedIn(e)
-				if err != nil || len(keys) > 0 {
-					t.Errorf("%v is prepared: %v", keys, err)
-				}
-				coll := c.Lookup(schema.Namespace{DB: "test", Coll: "c"})
-				_, doc, closer, err := coll.FindID(nil, e, bson.Int32(1))
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer closer.Close()
-				return coll.Count(), doc.String(), nil
+				docs, text = restoredDocuments(t, open, dir, own)
+				return docs, text, nil
 			}
 			const committed, not = "{ _id: 1, n: 11 }", "{ _id: 1, n: 1 }"
 			for _, test := range []struct {

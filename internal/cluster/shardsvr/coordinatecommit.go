@@ -128,6 +128,9 @@ func (s *Shard) beginCommit(ctx context.Context, c *coordination) (began bool, e
 	case state == command.PartCommitted:
 		return false, nil
 	case state == command.PartInProgress && len(c.machine.Participants) > 0:
+		if _, err := s.collection(ctx, coordinators); err != nil { // before anything is prepared
+			return false, err
+		}
 		if !s.launch(c, step.TwoPhaseEvent{Kind: step.Started}) {
 			return false, errMachineEnded
 		}

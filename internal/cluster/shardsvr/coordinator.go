@@ -2,6 +2,7 @@ package shardsvr
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,14 +13,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
-	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/repl"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // coordinators has the decisions to commit of which not all participants have said ok yet:
 // {_id: {lsid, txnNumber}, participants: [{shardId}], decision: {decision: "commit",
 // commitTimestamp}}. Where there is none, and nobody coordinates, the decision is to abort.
-var coordinators = schema.Namespace{DB: "config", Coll: "transaction_coordinators"}
+var coordinators = node.DecisionsNamespace
 
 const (
 	// maxCoordinations bounds the two-phase commits that are under way. One more is aborted.
@@ -79,6 +81,9 @@ type coordination struct {
 // errMachineEnded is the answer while it is not known how a commit goes on.
 var errMachineEnded = mongoerr.New(mongoerr.InterruptedDueToReplStateChange, "the coordinator of the transaction has ended with its term; ask again")
 
+// errNoCoordinators is the answer where a client has dropped the collection of decisions.
+var errNoCoordinators = mongoerr.New(mongoerr.NamespaceNotFound, "%s was dropped", coordinators)
+
 func errAborted(number int64) error {
 	return mongoerr.New(mongoerr.NoSuchTransaction, "Transaction with { txnNumber: %d } has been aborted.", number)
 }
@@ -94,7 +99,7 @@ func (s *Shard) evaluation() catalog.Evaluation {
 // newCoordination makes a coordination, which is not running yet.
 func (s *Shard) newCoordination(id transactionID, participants []string) *coordination {
 	return &coordination{
-		s: s, id: id, birth: s.evaluation(), machine: step.TwoPhase{Participants: participants}, tries: map[string]int{},
+		s: s, id: id, birth: s.evaluation(), machine: step.TwoPhase{Participants: participants, Own: s.node.ShardName()}, tries: map[string]int{},
 		events: make(chan step.TwoPhaseEvent, 2*len(participants)+1), decided: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -246,8 +251,10 @@ func (c *coordination) write(ctx context.Context, a step.TwoPhaseAction) (next *
 	return nil, true
 }
 
-// store stores the decision to commit, while this shard's own participant is prepared and the
-// term is the one in which the participants were asked (invariant one-decision).
+// store stores the decision to commit, and commits this shard's own participant by the same
+// unit, while that is prepared and the term is the one in which the participants were asked
+// (invariant one-decision). Errors: 251 if it is not prepared any more. After any other it may
+// be that the decision is stored.
 func (c *coordination) store(ctx context.Context) error {
 	b := new(bson.Builder).Doc("_id", c.id.key()).OpenArray("participants")
 	for i, name := range c.machine.Participants {
@@ -255,18 +262,33 @@ func (c *coordination) store(ctx context.Context) error {
 	}
 	b.Close().OpenDoc("decision").String("decision", "commit").Timestamp("commitTimestamp", c.machine.Time).Close()
 	doc := b.Finish()
-	coll, err := c.s.collection(ctx, coordinators)
-	if err != nil {
-		return err
+	coll := c.s.cat.Lookup(coordinators) // nothing is done to it since the own prepare
+	if coll == nil {
+		return errNoCoordinators
 	}
-	return c.s.node.Dispatcher.WhilePrepared(ctx, c.id.session, c.id.number, func() error {
-		return c.s.cat.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+	at := new(repl.OpTime)
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		err := c.s.node.Dispatcher.CommitPart(repl.WithOpTime(ctx, at), c.id.session, c.id.number, c.machine.Time, func(u *catalog.Unit) error {
 			if c.s.evaluation() != c.birth {
 				return errMachineEnded
 			}
 			return u.Insert(ctx, coll, doc)
 		})
-	})
+		if !errors.Is(err, storage.ErrLockBusy) { // DDL there; nothing was done
+			c.heard(uint64(at.Last().Time))
+			return err
+		}
+		if err := client.Sleep(ctx, pause); err != nil {
+			return err
+		}
+	}
+}
+
+// heard notes the time of a participant's commit.
+func (c *coordination) heard(at uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.told = max(c.told, at)
 }
 
 // decisionCommand is the coordinator's word for a participant.
@@ -308,9 +330,7 @@ func (c *coordination) tell(ctx context.Context, name string, word bson.Doc, aga
 		e.Kind = step.Told
 	}
 	if at := reply.Lookup("operationTime"); err == nil && at.Type == bson.TypeTimestamp {
-		c.mu.Lock()
-		c.told = max(c.told, at.Timestamp())
-		c.mu.Unlock()
+		c.heard(at.Timestamp())
 	}
 	c.send(ctx, e)
 }

@@ -27,7 +27,8 @@ type removal struct {
 }
 
 // removeDecision removes the decision of a transaction, together with others of the same
-// term. Errors: those of the commit, the cause of ctx's end.
+// term, and tries again as long as that lasts: a document that stays has the next primary tell
+// all participants once more. Errors: that of the last attempt, the cause of ctx's end.
 func (s *Shard) removeDecision(ctx context.Context, id transactionID, birth catalog.Evaluation) error {
 	t := &s.coordinations
 	t.Lock()
@@ -54,10 +55,17 @@ func (s *Shard) removeDecision(ctx context.Context, id transactionID, birth cata
 		t.next = nil
 	}
 	t.Unlock()
-	if r.err == nil {
-		r.err = s.removeDecisions(ctx, r.ids)
+	if r.err != nil {
+		return r.err
 	}
-	return r.err
+	for pause := firstPause; ; pause = min(2*pause, maxPause) {
+		if r.err = s.removeDecisions(ctx, r.ids); r.err == nil || s.evaluation() != birth {
+			return r.err
+		}
+		if err := client.Sleep(ctx, pause); err != nil {
+			return r.err
+		}
+	}
 }
 
 // removeDecisions removes decisions in one unit.

@@ -10,18 +10,24 @@ import "slices"
 //	preparing ── all yes ──▶ deciding ── stored ──▶ telling ── all ok ──▶ forgetting ──▶ over
 //	    └── a no, or out of time ──▶ telling (abort) ── all ok ──▶ over
 //
+// The unit that stores the decision commits the coordinator's own participant, too.
+//
 // Invariants, which exploring it holds (twophase_test.go):
 //
 //   - one-decision: no two participants end differently, and none differently from what the
 //     client was told.
 //   - yes-binds: who has said yes can do both until it is told.
-//   - decided-first: nobody is told commit before the decision is stored.
+//   - decided-first: nobody is told commit before the decision is stored, and the coordinator's
+//     own participant commits with it.
 //   - explicit-ok: a decision is forgotten only when each participant has said ok to it.
 //   - no-again: what was aborted is never prepared.
 //   - ends: everything prepared is decided at last.
 type TwoPhase struct {
 	Participants []string
-	Stage        Stage
+	// Own is the coordinator's own participant, which is committed when the decision is stored;
+	// "" for none, as in builds that tell it as the others.
+	Own   string
+	Stage Stage
 	// Aborts says that the decision is to abort.
 	Aborts bool
 	// Time is the highest prepare time so far; the commit time once all have said yes.
@@ -75,7 +81,7 @@ const (
 	Unanswered
 	// TimeOver: the transaction has taken too long.
 	TimeOver
-	// Stored: the decision is on a majority.
+	// Stored: the decision is on a majority, and the own participant is committed.
 	Stored
 	// NotStored: the decision is not stored, and never will be: the coordinator's own
 	// participant is not prepared any more.
@@ -127,8 +133,9 @@ func StepTwoPhase(t TwoPhase, e TwoPhaseEvent) (TwoPhase, TwoPhaseAction) {
 	case Unanswered:
 		return t.again(e.Shard)
 	case Stored:
-		if t.Stage == Deciding {
-			return t.tell() // (invariant decided-first)
+		if t.Stage == Deciding { // (invariant decided-first)
+			t.bound = without(t.bound, t.Own)
+			return t.tell()
 		}
 	case NotStored:
 		if t.Stage == Deciding {
@@ -165,10 +172,23 @@ func (t TwoPhase) yes(e TwoPhaseEvent) (TwoPhase, TwoPhaseAction) {
 	return t, TwoPhaseAction{Store: true}
 }
 
-// tell tells the decision to whoever is bound by it.
+// tell tells the decision to whoever is bound by it and does not have it yet.
 func (t TwoPhase) tell() (TwoPhase, TwoPhaseAction) {
 	t.Stage, t.left = Telling, slices.Clone(t.bound)
+	if len(t.left) == 0 {
+		return t.allTold()
+	}
 	return t, TwoPhaseAction{Tell: slices.Clone(t.left)}
+}
+
+// allTold ends the telling: no document means abort, a decision to commit is forgotten.
+func (t TwoPhase) allTold() (TwoPhase, TwoPhaseAction) {
+	if t.Aborts {
+		t.Stage = Over
+		return t, TwoPhaseAction{}
+	}
+	t.Stage = Forgetting
+	return t, TwoPhaseAction{Remove: true}
 }
 
 func (t TwoPhase) abort() (TwoPhase, TwoPhaseAction) {
@@ -192,15 +212,10 @@ func (t TwoPhase) told(shard string) (TwoPhase, TwoPhaseAction) {
 	if t.Stage != Telling || !t.Asks(shard) {
 		return t, TwoPhaseAction{}
 	}
-	switch t.left = without(t.left, shard); {
-	case len(t.left) > 0:
-	case t.Aborts: // no document means abort
-		t.Stage = Over
-	default:
-		t.Stage = Forgetting
-		return t, TwoPhaseAction{Remove: true}
+	if t.left = without(t.left, shard); len(t.left) > 0 {
+		return t, TwoPhaseAction{}
 	}
-	return t, TwoPhaseAction{}
+	return t.allTold()
 }
 
 func without(list []string, one string) []string {

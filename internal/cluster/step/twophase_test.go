@@ -24,6 +24,10 @@ func TestTwoPhaseScripts(t *testing.T) {
 			if d.Cmd == "commit" {
 				m = step.TwoPhase{}
 				for _, a := range d.CmdArgs {
+					if a.Key == "own" {
+						d.ScanArgs(t, "own", &m.Own)
+						continue
+					}
 					m.Participants = append(m.Participants, a.Key)
 				}
 				return ""
@@ -94,6 +98,8 @@ const (
 	noNote  mistake = "so it does, and abort is presumed without a note"
 	unread  mistake = "what is stored is not read"
 	errorOK mistake = "an error is taken for an ok"
+	noPaper mistake = "the own part is committed, and the decision is not stored"
+	noOwn   mistake = "the decision is stored, and the own part is not committed"
 )
 
 // commitBudget is how much goes wrong in one run.
@@ -108,6 +114,7 @@ type commitBudget struct {
 // coordination is one machine, of one primary of the coordinator's shard.
 type coordination struct {
 	term     int
+	apart    bool // of a build that stores the decision by itself, and tells its own participant
 	machine  step.TwoPhase
 	store    bool // it has the decision to store
 	remove   bool
@@ -123,9 +130,34 @@ type letter struct {
 	closed bool // its sender has the answer
 }
 
+// builds are those of the primaries of the shard that coordinates, in the order of their terms.
+// An old one stores the decision by a unit of its own, and tells its own participant, too.
+type builds string
+
+const (
+	newBuilds  builds = ""
+	oldToNew   builds = "old, then new"
+	newToOld   builds = "new, then old"
+	alternates builds = "old, new, old"
+)
+
+// isOld reports whether the primary of a term, from 1 on, is of an old build.
+func (b builds) isOld(term int) bool {
+	switch b {
+	case oldToNew:
+		return term == 1
+	case newToOld:
+		return term > 1
+	case alternates:
+		return term%2 == 1
+	}
+	return false
+}
+
 // commitWorld is a transaction with writes on several shards. The first of them coordinates.
 type commitWorld struct {
 	bug      mistake
+	builds   builds
 	names    []string
 	parts    []part
 	term     int
@@ -156,6 +188,16 @@ func (w *commitWorld) key() string {
 // current is the machine of the current primary, -1 for none.
 func (w *commitWorld) current() int {
 	return slices.IndexFunc(w.runs, func(r coordination) bool { return r.term == w.term && !r.dead && r.machine.Stage != step.Over })
+}
+
+// run begins a machine of the current primary.
+func (w *commitWorld) run(first step.TwoPhaseEvent) {
+	r := coordination{term: w.term, apart: w.builds.isOld(w.term), machine: step.TwoPhase{Participants: w.names}}
+	if !r.apart {
+		r.machine.Own = w.names[0]
+	}
+	w.runs = append(w.runs, r)
+	w.act(len(w.runs)-1, first)
 }
 
 // act takes an event to a machine, and notes what it wants.
@@ -257,8 +299,7 @@ func (w *commitWorld) coordinate(list bool) {
 		w.tellClient("aborted")
 	case running, prepared:
 		if w.parts[0] == running && list {
-			w.runs = append(w.runs, coordination{term: w.term, machine: step.TwoPhase{Participants: w.names}})
-			w.act(len(w.runs)-1, step.TwoPhaseEvent{Kind: step.Started})
+			w.run(step.TwoPhaseEvent{Kind: step.Started})
 			return
 		}
 		w.parts[0] = dropped
@@ -281,7 +322,8 @@ func (w *commitWorld) ask(i int) {
 	}
 }
 
-// write stores or removes the decision that a machine wants.
+// write stores or removes the decision that a machine wants. What stores it commits the own
+// participant.
 func (w *commitWorld) write(i int) {
 	r := &w.runs[i]
 	current := r.term == w.term || w.bug == deposed || w.bug == noTerm || w.bug == noNote
@@ -294,7 +336,10 @@ func (w *commitWorld) write(i int) {
 			w.act(i, step.TwoPhaseEvent{Kind: step.NotStored})
 			return
 		}
-		w.document = true
+		w.document = w.bug != noPaper
+		if !r.apart && w.bug != noOwn {
+			w.parts[0] = committed
+		}
 		w.act(i, step.TwoPhaseEvent{Kind: step.Stored})
 	case r.remove:
 		r.remove, w.document = false, false
@@ -311,8 +356,7 @@ func (w *commitWorld) failover(i int) {
 	}
 	w.term++
 	if w.document && w.bug != unread {
-		w.runs = append(w.runs, coordination{term: w.term, machine: step.TwoPhase{Participants: w.names}})
-		w.act(len(w.runs)-1, step.TwoPhaseEvent{Kind: step.Found, Time: uint64(2 + len(w.names))})
+		w.run(step.TwoPhaseEvent{Kind: step.Found, Time: uint64(2 + len(w.names))})
 	}
 }
 
@@ -395,14 +439,14 @@ func (w *commitWorld) wrong() (next []*commitWorld) {
 func (w *commitWorld) holds() error {
 	has := func(p part) bool { return slices.Contains(w.parts, p) }
 	switch {
-	case has(committed) && (has(dropped) || has(none)), has(committed) && w.told == "aborted", w.told == "committed" && (has(dropped) || has(none)), w.told == "committed and aborted":
-		return errors.New("one-decision: it has ended differently")
 	case w.document && (has(running) || has(none) || has(dropped)):
 		return errors.New("yes-binds: the decision is commit, and a participant cannot")
-	case has(committed) && !w.document && !(w.parts[0] == committed) && !w.removed():
-		return errors.New("decided-first: a participant has committed, and nothing is stored")
+	case has(committed) && (has(dropped) || has(none)), has(committed) && w.told == "aborted", w.told == "committed" && (has(dropped) || has(none)), w.told == "committed and aborted":
+		return errors.New("one-decision: it has ended differently")
 	case w.removed() && slices.ContainsFunc(w.parts, func(p part) bool { return p != committed }):
 		return errors.New("explicit-ok: the decision is forgotten, and not all have committed")
+	case has(committed) && !w.document && slices.ContainsFunc(w.parts, func(p part) bool { return p != committed }):
+		return errors.New("decided-first: a participant has committed, another one not yet, and nothing is stored")
 	}
 	return nil
 }
@@ -446,8 +490,8 @@ func joined(parts []part) (b []byte) {
 
 // exploreCommit visits all worlds that can be reached, and returns how many, or what was
 // broken first.
-func exploreCommit(names []string, b commitBudget, bug mistake) (int, error) {
-	w := &commitWorld{bug: bug, names: names, left: b, term: 1}
+func exploreCommit(names []string, b commitBudget, of builds, bug mistake) (int, error) {
+	w := &commitWorld{bug: bug, builds: of, names: names, left: b, term: 1}
 	for range names {
 		w.parts = append(w.parts, running)
 	}
@@ -485,7 +529,9 @@ func exploreCommit(names []string, b commitBudget, bug mistake) (int, error) {
 // events, to the depth of three things that go wrong at any moment (two for three shards):
 // a failover of any shard, whose machine goes on as long as it can, a message that is done
 // again or late, another router that asks for the outcome, a client's abort, time that is
-// over. It holds one-decision, yes-binds, decided-first, explicit-ok, no-again and ends.
+// over. It holds one-decision, yes-binds, decided-first, explicit-ok, no-again and ends. The
+// primaries of the coordinator's shard are of this build, or those of this one and of one that
+// stores the decision by itself take turns, as in a rolling upgrade.
 func TestTwoPhaseCommit(t *testing.T) {
 	two, three := []string{"a", "b"}, []string{"a", "b", "c"}
 	total := 0
@@ -497,15 +543,22 @@ func TestTwoPhaseCommit(t *testing.T) {
 		{two, commitBudget{recovers: 1, aborts: 1, expires: 1}}, {two, commitBudget{failovers: 2, recovers: 1}}, {two, commitBudget{failovers: 1, late: 2}},
 		{three, commitBudget{failovers: 1, late: 1}}, {three, commitBudget{failovers: 1, expires: 1}}, {three, commitBudget{recovers: 1, aborts: 1}},
 	} {
-		n, err := exploreCommit(c.names, c.budget, "")
-		if err != nil {
-			t.Fatalf("%+v: %v", c.budget, err)
+		for _, of := range []builds{newBuilds, oldToNew, newToOld, alternates} {
+			if of != newBuilds && c.budget.failovers == 0 || of == alternates && c.budget.failovers < 2 {
+				continue
+			}
+			n, err := exploreCommit(c.names, c.budget, of, "")
+			if err != nil {
+				t.Fatalf("%+v %s: %v", c.budget, of, err)
+			}
+			total += n
 		}
-		total += n
 	}
 	t.Logf("%d states", total)
-	if _, err := exploreCommit(two, commitBudget{failovers: 2, late: 1, recovers: 1}, noTerm); err != nil {
-		t.Fatal(err)
+	for _, of := range []builds{newBuilds, oldToNew, newToOld} {
+		if _, err := exploreCommit(two, commitBudget{failovers: 2, late: 1, recovers: 1}, of, noTerm); err != nil {
+			t.Fatal(of, err)
+		}
 	}
 }
 
@@ -517,14 +570,16 @@ func TestTwoPhaseBugsAreFound(t *testing.T) {
 		"the first yes decides":              "yes-binds",
 		"who has aborted prepares":           "no-again",
 		errorOK:                              "explicit-ok",
-		unread:                               "yes-binds",
+		unread:                               "ends",
 		noNote:                               "yes-binds",
-		deposed:                              "yes-binds",
+		deposed:                              "no-again",
 		"a client aborts what is prepared":   "yes-binds",
 		"no participant asks":                "ends",
+		noPaper:                              "decided-first",
+		noOwn:                                "explicit-ok",
 	} {
 		t.Run(string(bug), func(t *testing.T) {
-			n, err := exploreCommit([]string{"a", "b"}, b, bug)
+			n, err := exploreCommit([]string{"a", "b"}, b, newBuilds, bug)
 			if err == nil {
 				t.Fatalf("not found in %d states", n)
 			}
