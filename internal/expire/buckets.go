@@ -27,7 +27,7 @@ type bucketRemover struct {
 func (m *Monitor) buckets(c *catalog.Collection, r rule, k *ruleState) remover {
 	now := m.o.Catalog.Clock.ExpiryTime()
 	for _, in := range c.BucketRules() {
-		if in.Name != r.index || c.Sharding().Moves() || !in.Settings.Window.Open(time.UnixMilli(now)) {
+		if in.Name != r.index || c.Sharding().Moves() || m.shut(in.Rule) {
 			continue
 		}
 		k.followBuckets(c, &in, now)
@@ -94,7 +94,7 @@ func (m *Monitor) hasDueBuckets(ctx context.Context, c *catalog.Collection, r ru
 		if in.Settings.Exact && since == math.MinInt64 {
 			due = now // the rule has changed: there may be parts of buckets
 		}
-		return due <= now && wanted && in.Settings.Window.Open(time.UnixMilli(now)), nil
+		return due <= now && wanted && !m.shut(in.Rule), nil
 	}
 	return false, nil
 }

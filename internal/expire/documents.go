@@ -34,7 +34,7 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 	if d.Since = since(k); d.Since != math.MinInt64 {
 		d.Now = c.WholeUntil(d.Rule, d.Now)
 	}
-	if c.Sharding().Moves() || closed(d.Rule, d.Now) || // what lies there may be another shard's
+	if c.Sharding().Moves() || m.closed(d.Rule.Rule) || // what lies there may be another shard's
 		len(d.Rule.RangesBetween(d.Since, d.Now)) == 0 {
 		return nil
 	}

@@ -136,7 +136,7 @@ func (m *Monitor) hasDue(ctx context.Context, r rule) (bool, error) {
 		}
 	}
 	k.late(due, now)
-	return due <= now && wanted && !closed(in, now), nil
+	return due <= now && wanted && !m.closed(in.Rule), nil
 }
 
 // Share returns the share of time in which removal runs: less than 1 while it

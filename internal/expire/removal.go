@@ -115,12 +115,13 @@ func (m *Monitor) budgets(c *catalog.Collection, own schema.Budget, k *ruleState
 	return m.states.budgets(c, own, k, m.params.budget(), m.o.Shares != nil && c.Sharding() != nil)
 }
 
-// permit lets the visit continue while its rule and the limits are unchanged: any
-// change ends it, and the next visit begins with the new ones (invariant brake).
+// permit lets the visit continue while its rule and the limits are unchanged, and the rule's
+// window is open: any change ends it, and the next visit begins with the new ones (invariant
+// brake).
 func (v *removal) permit() *catalog.Permit {
 	was := v.by.rule()
 	return &catalog.Permit{Units: &v.m.units, InForce: func(latest *catalog.Collection) bool {
-		if v.m.limits.Load() != v.begunAt || latest == nil {
+		if v.m.limits.Load() != v.begunAt || latest == nil || v.m.shut(was) {
 			return false
 		}
 		return latest == v.c || latest.Settings.Expiry.Budget == v.c.Settings.Expiry.Budget && v.by.find(latest).Same(was)

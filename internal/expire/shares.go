@@ -94,7 +94,6 @@ func (m *Monitor) askShares(ctx context.Context, claims []Claim) error {
 
 // claims are the budgets of sharded collections by which something may be removed here.
 func (m *Monitor) claims() (all []Claim) {
-	now := time.UnixMilli(m.o.Catalog.Clock.ExpiryTime())
 	ofCollection := map[catalog.UUID]int{}
 	for _, r := range m.rules() {
 		c := m.o.Catalog.LookupUUID(r.collection)
@@ -102,7 +101,7 @@ func (m *Monitor) claims() (all []Claim) {
 			continue
 		}
 		in := inForce(c, r)
-		if in == nil || in.Settings.Paused || !in.Settings.Window.Open(now) {
+		if in == nil || m.closed(in) {
 			continue
 		}
 		lag := m.Status(c, r.index).Lag

@@ -9,6 +9,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // visit removes what is due by one rule, within the limits, and returns whether
@@ -81,8 +82,12 @@ func pause(ctx context.Context, d time.Duration) {
 }
 
 // closed reports whether settings forbid a rule to remove anything now.
-func closed(r *catalog.Rule, now int64) bool {
-	return r.Settings.Paused || !r.Settings.Window.Open(time.UnixMilli(now))
+func (m *Monitor) closed(r *schema.Rule) bool { return r.Settings.Paused || m.shut(r) }
+
+// shut reports whether this is not an hour of the day at which a rule may remove anything.
+func (m *Monitor) shut(r *schema.Rule) bool {
+	w := r.Settings.Window
+	return w != nil && !w.Open(time.UnixMilli(m.o.Catalog.Clock.ExpiryTime()))
 }
 
 // report profiles a visit that removed something, and logs it where it was
