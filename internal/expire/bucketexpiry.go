@@ -155,16 +155,15 @@ func (v *bucketVisit) buckets(ctx context.Context) error {
 		end = min(end, math.MaxInt64-span) + span
 	}
 	var b bson.Builder
-	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.min."+o.TimeField).Date("$lte", v.upTo).Close().Close()
-	b.OpenDoc("1").OpenDoc("control.max."+o.TimeField).Date("$lte", end).Close().Close()
-	if f := v.Rule.Filter; f != nil {
-		b.Doc("2", o.BucketFilter(match.Serialize(f.Root())))
-	}
-	filter, err := match.Parse(b.Close().Finish(), nil)
+	b.OpenDoc("control.min."+o.TimeField).Date("$lte", v.upTo).Close()
+	b.OpenDoc("control.max."+o.TimeField).Date("$lte", end).Close()
+	filter, err := v.Rule.Buckets(o, b.Finish())
 	if err != nil {
 		return err
 	}
-	found, err := v.x.Find(ctx, buckets, &exec.Query{Query: plan.Query{Filter: filter, NoExpress: true}})
+	q := &exec.Query{Query: plan.Query{Filter: filter, NoExpress: true}}
+	q.Collation, q.Collator = v.Rule.Collation()
+	found, err := v.x.Find(ctx, buckets, q)
 	if err != nil {
 		return err
 	}

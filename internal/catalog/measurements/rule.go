@@ -45,6 +45,26 @@ func (r *Rule) Wants(o *schema.Timeseries, s *Source) bool {
 	return err == nil && ok
 }
 
+// Buckets returns the filter that finds, of the buckets that a condition on their times finds,
+// those whose measurements the rule applies to. It compares strings as the rule's index does.
+func (r *Rule) Buckets(o *schema.Timeseries, times bson.Doc) (*match.Filter, error) {
+	if r.Filter == nil {
+		return match.Parse(times, nil)
+	}
+	var b bson.Builder
+	b.OpenArray("$and").Doc("0", times).Doc("1", o.BucketFilter(match.Serialize(r.Filter.Root())))
+	_, order := r.Collation()
+	return match.Parse(b.Close().Finish(), &match.Options{Collator: order})
+}
+
+// Collation is that of the rule's index, nil for the simple one.
+func (r *Rule) Collation() (spec bson.Doc, order bson.Collator) {
+	if r.Index == nil {
+		return nil, nil
+	}
+	return r.Index.Collation, r.Index.Collator
+}
+
 // DueNow returns the condition on measurements that are due at an instant.
 func (r *Rule) DueNow(o *schema.Timeseries, now int64) match.Node {
 	due := match.Node(match.NewCompare(o.TimeField, match.Lte, bson.Date(r.Before(now)), nil))

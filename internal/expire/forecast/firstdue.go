@@ -7,7 +7,6 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/catalog/measurements"
 	"github.com/mayflydb/mayfly/internal/query/exec"
-	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 )
@@ -48,14 +47,14 @@ func firstEnd(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *m
 		return x.Catalog.FirstEnd(c, from)
 	}
 	var b bson.Builder
-	b.OpenArray("$and").OpenDoc("0").OpenDoc("control.max."+o.TimeField).Date("$gt", from).Date("$lte", upTo).Close().Close()
-	b.OpenDoc("1").OpenDoc("control.min."+o.TimeField).Date("$lte", upTo).Close().Close()
-	b.Doc("2", o.BucketFilter(match.Serialize(r.Filter.Root())))
-	filter, err := match.Parse(b.Close().Finish(), nil)
+	b.OpenDoc("control.max."+o.TimeField).Date("$gt", from).Date("$lte", upTo).Close()
+	b.OpenDoc("control.min."+o.TimeField).Date("$lte", upTo).Close()
+	filter, err := r.Buckets(o, b.Finish())
 	if err != nil {
 		return 0, err
 	}
 	q := &exec.Query{Query: plan.Query{Filter: filter, Limit: 1}}
+	q.Collation, q.Collator = r.Collation()
 	if ix := c.Index(r.Name); ix != nil && ix.Form != nil {
 		q.Hint = bson.String(r.Name)
 	}
