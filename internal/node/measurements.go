@@ -50,6 +50,11 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	}
 	err := eachDocument(ctx, op, docs, ordered, try, &errs, func(i int, doc bson.Doc) (ended bool, err error) {
 		err = b.add(ctx, i, doc, now)
+		if err != nil && ordered && !b.ended { // those before it may fail, too
+			if err := b.flush(ctx); err != nil {
+				return false, err
+			}
+		}
 		return b.ended, err
 	})
 	if err == nil {
@@ -58,6 +63,7 @@ func (n *Node) insertMeasurements(ctx context.Context, op *command.Op, c *catalo
 	if err != nil {
 		return err
 	}
+	errs.sort()
 	return endInsert(ctx, op, w, b.inserted, &errs, try)
 }
 
@@ -156,8 +162,11 @@ func (b *measurementBatch) flush(ctx context.Context) error {
 		return nil
 	}
 	for i := range ms {
-		if err := b.w.InsertMeasurements(ctx, b.c, ms[i:i+1]); err != nil {
-			if ctx.Err() != nil || len(ms) == 1 || endsAttempt(err) {
+		if len(ms) > 1 {
+			err = b.w.InsertMeasurements(ctx, b.c, ms[i:i+1])
+		}
+		if err != nil {
+			if ctx.Err() != nil || endsAttempt(err) {
 				return err
 			}
 			b.errs.add(places[i], err)

@@ -1,7 +1,9 @@
 package node
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/account"
@@ -154,6 +156,11 @@ func (w *writeErrors) add(index int, err error) {
 	d := b.Finish()
 	w.bytes += len(d)
 	w.list = append(w.list, d)
+}
+
+// sort puts the errors into the order of the statements.
+func (w *writeErrors) sort() {
+	slices.SortStableFunc(w.list, func(x, y bson.Doc) int { return cmp.Compare(x.Lookup("index").Int32(), y.Lookup("index").Int32()) })
 }
 
 func (w *writeErrors) write(b *bson.Builder) {
