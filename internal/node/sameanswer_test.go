@@ -35,8 +35,11 @@ type answering struct {
 	changed bool
 }
 
-func openAnswering(t testing.TB, fs *storage.MemFS) *answering {
-	e, c := replay.Open(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, catalog.Options{})
+func openAnswering(t testing.TB, fs *storage.MemFS) *answering { return openAnsweringAt(t, fs, nil) }
+
+// openAnsweringAt has a clock of its own.
+func openAnsweringAt(t testing.TB, fs *storage.MemFS, clock *catalog.Clock) *answering {
+	e, c := replay.Open(t, storage.Options{Dir: "db", FS: fs, CacheBytes: 8 << 20, MemtableBytes: 512 << 10}, catalog.Options{Clock: clock})
 	n, client := over(c)
 	n.JavaScript = NewJavaScript(n.Log, 8<<30, nil)
 	n.Register(n.Dispatcher.Registry)
@@ -66,7 +69,7 @@ func (w *answering) run(t *rapid.T, format string, args ...any) (bson.Doc, error
 // send is run of a command that is no text.
 func (w *answering) send(t *rapid.T, body bson.Doc) (bson.Doc, error) {
 	reply := w.node.Dispatcher.Dispatch(t.Context(), &command.Request{Client: w.client, DB: "d", Body: body}).Body
-	if reply.Lookup("ok").Double() != 1 {
+	if bson.ToDouble(reply.Lookup("ok")) != 1 { // an int of distinct on a time series
 		return reply, fmt.Errorf("%s: %s", reply.Lookup("codeName"), reply.Lookup("errmsg").Str())
 	}
 	return reply, nil

@@ -99,7 +99,7 @@ func (w *Writer) deletePass(ctx context.Context, c *catalog.Collection, s *Delet
 		if found == 0 {
 			return nil
 		}
-		n, err := w.deleteAt(ctx, c, place, s.Query)
+		n, err := w.deleteAt(ctx, c, place, s.Query, r.source.visibility)
 		out.Deleted += n
 		lost = lost || n < found
 		return err
@@ -131,11 +131,14 @@ func (w *Writer) account(r *running, out *Written) {
 	out.node, out.stage = r.winner.node, r.winner.stage
 }
 
-// deleteAt deletes the matching measurements of one bucket or source, and returns their
-// number.
-func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place unpack.Place, q *Query) (n int64, err error) {
+// deleteAt deletes the matching measurements of one bucket or source that are not hidden, and
+// returns their number.
+func (w *Writer) deleteAt(ctx context.Context, c *catalog.Collection, place unpack.Place, q *Query, h *visibility) (n int64, err error) {
 	env := matchEnv(q.Env)
-	return w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) { return q.Filter.MatchEnv(d, env) })
+	return w.removeAt(ctx, c, place, func(d bson.Doc) (bool, error) {
+		gone, err := q.Filter.MatchEnv(d, env)
+		return gone && !h.hidesMeasurement(d), err
+	})
 }
 
 // removeAt removes the measurements of one bucket or source for which goes returns true.
@@ -278,7 +281,8 @@ func (w *Writer) firstMeasurement(ctx context.Context, c *catalog.Collection, q 
 
 // updateMeasurements is Update on a time-series collection. Filter and modification are on
 // the meta value only, and all matches are changed. Open measurements are sealed first, so
-// that the buckets of one snapshot are complete.
+// that the buckets of one snapshot are complete. What is hidden in a bucket that is changed goes:
+// the rule that hides it may not be one of the new meta value.
 func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, s *Update) (*Written, error) {
 	out := &Written{}
 	if err := w.sealAll(ctx, c); err != nil {
@@ -298,6 +302,8 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 		return out, err
 	}
 	menv := matchEnv(s.Query.Env)
+	var in source
+	in.loadTimeseriesVisibility(w.x.Catalog, c)
 	q := &Query{}
 	q.Env = s.Query.Env
 	q.Filter, q.Collation, q.Collator, q.NoScan = filter, s.Query.Collation, s.Query.Collator, s.Query.NoScan
@@ -309,21 +315,32 @@ func (w *Writer) updateMeasurements(ctx context.Context, c *catalog.Collection, 
 		if err != nil {
 			return false, errors.Join(storage.ErrCorruption, err)
 		}
+		shown, hidden, err := in.visibility.shownOf(doc, b.Meta)
+		if err != nil {
+			return false, errors.Join(storage.ErrCorruption, err)
+		}
+		if shown == nil {
+			return false, nil
+		}
 		before := new(bson.Builder).Value(o.MetaField, b.Meta).Finish()
 		matches, index, err := s.Query.Filter.MatchArrayIndex(before, menv)
 		if err != nil || !matches {
 			return false, err
 		}
-		out.Matched += int64(b.Count)
+		count := int64(b.Count - hidden)
+		out.Matched += count
 		after, changed, err := s.Update.Apply(before, &update.Context{ArrayIndex: index, Env: s.Query.Env})
 		if err != nil || !changed {
 			return false, err
 		}
-		next := timeseries.WithMeta(doc, timeseries.NormalMeta(after.Lookup(o.MetaField)))
+		next := timeseries.WithMeta(shown, timeseries.NormalMeta(after.Lookup(o.MetaField)))
 		if err := u.Update(ctx, buckets, record, doc, next); err != nil {
 			return false, err
 		}
-		out.Modified += int64(b.Count)
+		if hidden > 0 {
+			u.AddMeasured(buckets, -int64(hidden))
+		}
+		out.Modified += count
 		return false, nil
 	}))
 	return out, err

@@ -17,6 +17,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/plan"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
+	"github.com/mayflydb/mayfly/internal/timeseries"
 )
 
 // visibility hides expired documents from a cursor, if a rule of its collection requires
@@ -129,6 +130,29 @@ func (s *source) loadTimeseriesVisibility(c *catalog.Catalog, series *catalog.Co
 	if rules := now.HidingMeasurements(); rules != nil {
 		s.visibility = &visibility{bucketRules: rules, options: now.Settings.Timeseries, now: c.Clock.ExpiryTime()}
 	}
+}
+
+// hidesMeasurement reports whether a measurement is hidden.
+func (h *visibility) hidesMeasurement(doc bson.Doc) bool {
+	return h != nil && slices.ContainsFunc(h.bucketRules, func(r measurements.Rule) bool { return r.Due(h.options, doc) <= h.now })
+}
+
+// shownOf returns a bucket without the measurements that are hidden, and how many those are; nil
+// where all are. The times of those that are hidden come before the others'.
+func (h *visibility) shownOf(bucket bson.Doc, meta bson.Value) (shown bson.Doc, hidden int, err error) {
+	if h == nil {
+		return bucket, 0, nil
+	}
+	upTo, hides := int64(math.MinInt64), false
+	for i := range h.bucketRules {
+		if r := &h.bucketRules[i]; r.Wants(h.options, &measurements.Source{Meta: meta}) {
+			upTo, hides = max(upTo, r.Before(h.now)), true
+		}
+	}
+	if !hides {
+		return bucket, 0, nil
+	}
+	return timeseries.WithoutUpTo(bucket, upTo, h.options)
 }
 
 // setMeasurementDue sets the instant of a row with a measurement.
