@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { accessControl, logout, resume, session } from './api';
 import { language, languages, speak, t, utc, type Language } from './i18n';
+import { Cluster } from './pages/cluster';
 import { Data } from './pages/data';
 import { Expiry } from './pages/expiry';
 import { Health } from './pages/health';
@@ -51,7 +52,7 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  const Shown = { data: Data, operations: Operations, health: Health }[page] ?? Expiry;
+  const Shown = { data: Data, cluster: Cluster, operations: Operations, health: Health }[page] ?? Expiry;
   return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
@@ -79,9 +80,9 @@ export function App() {
         {t('skip')}
       </a>
       {!accessControl.value && (
-        <p class="banner" role="note">
+        <aside class="banner" aria-label={t('notice')}>
           {t('noAccessControl')}
-        </p>
+        </aside>
       )}
       <div class="frame">
         <header class="side">
@@ -89,7 +90,7 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            {(['expiry', 'data', 'operations', 'health'] as const).map((p) => (
+            {(['expiry', 'data', 'cluster', 'operations', 'health'] as const).map((p) => (
               <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
                 {t(p)}
               </a>

@@ -17,7 +17,7 @@ export class Part extends Process {
 }
 
 // startCluster runs a cluster until the test ends. Its shards are s0 and on.
-export async function startCluster(t, { shards, routers }) {
+export async function startCluster(t, { shards, routers, routerOptions = [] }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'mayfly-cluster-'));
   const parts = [];
   t.after(async () => {
@@ -31,7 +31,7 @@ export async function startCluster(t, { shards, routers }) {
   };
   const member = (name, role) => part(name, ['serve', role, '--replSet', name, '--initiate', '--dbpath', path.join(dir, name), '--setParameter', 'ttlMonitorSleepSecs=1']);
   const cluster = { config: await member('cfg', '--configsvr'), shards: [], routers: [] };
-  for (let i = 0; i < routers; i++) cluster.routers.push(await part(`router${i}`, ['router', '--configdb', cluster.config.set]));
+  for (let i = 0; i < routers; i++) cluster.routers.push(await part(`router${i}`, ['router', '--configdb', cluster.config.set, ...routerOptions]));
   for (let i = 0; i < shards; i++) cluster.shards.push(await member(`s${i}`, '--shardsvr'));
   const client = new MongoClient(cluster.routers[0].uri);
   try {
