@@ -1,0 +1,185 @@
+package importer
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/wire"
+)
+
+const (
+	// batchDocuments and batchBytes are how much is copied at once. A first batch, of which nobody
+	// knows how large its documents are, has firstBatch documents; a reply has 16 MB at the most.
+	batchDocuments = 1000
+	batchBytes     = 4 << 20
+	firstBatch     = 100
+	// waitRenamed is the time between two looks whether the event has come that says where a
+	// collection is.
+	waitRenamed = 50 * time.Millisecond
+)
+
+// scan is a read of a collection in the order of its _id.
+type scan struct {
+	e        *end
+	db, coll string
+	uuid     bson.Value // of the collection; Missing for whatever has the name
+	concern  bson.Doc   // readConcern, nil for none
+	last     bson.Value // the _id behind which to read
+	limit    int
+	most     int // the largest limit
+}
+
+// next returns the next documents, none at the end. They belong to the caller.
+func (s *scan) next(ctx context.Context) (docs []bson.Doc, err error) {
+	b := new(bson.Builder).String("find", s.coll)
+	if !s.last.IsMissing() { // as min is inclusive
+		b.OpenDoc("filter").OpenDoc("_id").Value("$ne", s.last).Close().Close().OpenDoc("min").Value("_id", s.last).Close()
+	}
+	b.OpenDoc("hint").Int32("_id", 1).Close().OpenDoc("sort").Int32("_id", 1).Close()
+	b.Int32("limit", int32(s.limit)).Int32("batchSize", int32(s.limit)).Bool("singleBatch", true)
+	b.Value("collectionUUID", s.uuid)
+	if s.concern != nil {
+		b.Doc("readConcern", s.concern)
+	}
+	reply, err := s.e.run(ctx, s.db, b.Finish())
+	if err != nil {
+		return nil, err
+	}
+	batch := reply.Lookup("cursor").Doc().Lookup("firstBatch")
+	if batch.Type != bson.TypeArray {
+		return nil, fmt.Errorf("%s: the reply has no cursor", s.e.name)
+	}
+	size := 0
+	for v := range batch.Doc().Values() {
+		docs, size = append(docs, v.Doc()), size+len(v.Doc())
+	}
+	if n := len(docs); n > 0 {
+		s.last = docs[n-1].Lookup("_id").Clone()
+		s.limit = min(s.most, max(1, batchBytes/max(1, size/n)))
+	}
+	return docs, nil
+}
+
+// sourceConcern is the readConcern with which the source is read: what a majority has, and all
+// whose events were applied.
+func (im *Importer) sourceConcern() bson.Doc {
+	if im.from.set == "" {
+		return nil
+	}
+	b := new(bson.Builder).String("level", "majority")
+	if t := im.applied.Now(); t != 0 {
+		b.Timestamp("afterClusterTime", t)
+	}
+	return b.Finish()
+}
+
+// copyAll copies the rows that are not copied yet, a worker each.
+func (im *Importer) copyAll(ctx context.Context) error {
+	todo := make(chan *row)
+	work, ctx := errgroup.WithContext(ctx)
+	for _, w := range im.workers[:im.o.Parallel] {
+		work.Go(func() error {
+			for r := range todo {
+				if err := im.copyRow(ctx, w, r); err != nil {
+					return fmt.Errorf("copying %s: %w", r.name(), err)
+				}
+			}
+			return nil
+		})
+	}
+	work.Go(func() error {
+		defer close(todo)
+		for _, r := range im.rows.all() {
+			if r.copied {
+				continue
+			}
+			select {
+			case todo <- r:
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		}
+		return nil
+	})
+	return work.Wait()
+}
+
+// copyRow copies a collection from where its copy is.
+func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
+	s := &scan{e: im.from, uuid: uuidValue(r.uuid), last: r.last, limit: min(firstBatch, im.o.batch), most: im.o.batch}
+	for {
+		more, err := im.copyBatch(ctx, w, r, s)
+		switch {
+		case mongoerr.Is(err, mongoerr.CollectionUUIDMismatch) && !im.o.Once: // it was renamed or dropped: the event is to come
+			if err := client.Sleep(ctx, waitRenamed); err != nil {
+				return err
+			}
+			continue
+		case err != nil:
+			return err
+		case more:
+			continue
+		}
+		return nil
+	}
+}
+
+// copyBatch copies the next batch (copy-behind-events).
+func (im *Importer) copyBatch(ctx context.Context, w *writer, r *row, s *scan) (more bool, err error) {
+	r.lock.RLock()
+	defer r.lock.RUnlock()
+	if r.ended || !r.made() { // it was dropped, at the source at least
+		return false, nil
+	}
+	s.db, s.coll, s.concern = r.db, r.coll, im.sourceConcern()
+	docs, err := s.next(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(docs) > 0 {
+		if err := im.insert(ctx, w, r, docs); err != nil {
+			return false, err
+		}
+		r.last = s.last
+		r.documents += int64(len(docs))
+		im.copiedDocuments.Add(int64(len(docs)))
+	} else {
+		r.copied = true
+	}
+	return len(docs) > 0, storeCopied(ctx, w, r) // token-behind
+}
+
+// unchecked appends what has the target take documents as they are.
+func (im *Importer) unchecked(b *bson.Builder) *bson.Builder {
+	b.Bool("bypassDocumentValidation", true)
+	if im.to.wire >= bypassWire {
+		b.Bool("bypassEmptyTsReplacement", true)
+	}
+	return b
+}
+
+// insert inserts documents at the target. What stands there under an _id stays.
+func (im *Importer) insert(ctx context.Context, w *writer, r *row, docs []bson.Doc) error {
+	body := im.unchecked(new(bson.Builder).String("insert", r.coll).Bool("ordered", false)).Value("collectionUUID", uuidValue(r.target)).Finish()
+	reply, err := w.write(ctx, r.db, body, wire.NewSequence("documents", docs...))
+	if err != nil {
+		return err
+	}
+	for _, e := range writeErrors(reply) {
+		if pattern := e.doc.Lookup("keyPattern"); e.Code == mongoerr.DuplicateKey && pattern.Type == bson.TypeDocument && pattern.Doc().Has("_id") && pattern.Doc().Len() == 1 {
+			continue
+		}
+		id := bson.Value{}
+		if e.index < len(docs) {
+			id = docs[e.index].Lookup("_id")
+		}
+		return fmt.Errorf("the target refuses the document with _id %s: %w", id, e.Error)
+	}
+	return nil
+}
