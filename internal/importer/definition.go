@@ -38,15 +38,11 @@ var ownDatabases = []string{"admin", "config", "local", ownDB}
 
 // list returns all of a server's collections and views.
 func list(ctx context.Context, e *end) (all []*definition, err error) {
-	dbs, err := e.run(ctx, "admin", new(bson.Builder).Int32("listDatabases", 1).Bool("nameOnly", true).Finish())
+	dbs, err := databases(ctx, e)
 	if err != nil {
 		return nil, err
 	}
-	for v := range dbs.Lookup("databases").Doc().Values() {
-		db := strings.Clone(v.Doc().Lookup("name").Str())
-		if slices.Contains(ownDatabases, db) {
-			continue
-		}
+	for _, db := range dbs {
 		of, err := listOf(ctx, e, db, nil)
 		if err != nil {
 			return nil, err
@@ -54,6 +50,20 @@ func list(ctx context.Context, e *end) (all []*definition, err error) {
 		all = append(all, of...)
 	}
 	return all, nil
+}
+
+// databases returns the names of those that are copied.
+func databases(ctx context.Context, e *end) (names []string, err error) {
+	reply, err := e.run(ctx, "admin", new(bson.Builder).Int32("listDatabases", 1).Bool("nameOnly", true).Finish())
+	if err != nil {
+		return nil, err
+	}
+	for v := range reply.Lookup("databases").Doc().Values() {
+		if db := strings.Clone(v.Doc().Lookup("name").Str()); !slices.Contains(ownDatabases, db) {
+			names = append(names, db)
+		}
+	}
+	return names, nil
 }
 
 // listOf returns the collections and views of a database that pass a filter, nil for all.
@@ -95,13 +105,26 @@ func named(ctx context.Context, e *end, db, coll string) (*definition, error) {
 	return all[0], nil
 }
 
-// ofUUID returns a database's collection that has a UUID; nil if there is none.
+// ofUUID returns the collection that has a UUID, most likely in a database; nil if there is none.
 func ofUUID(ctx context.Context, e *end, db string, id bson.UUID) (*definition, error) {
-	all, err := listOf(ctx, e, db, new(bson.Builder).Value("info.uuid", uuidValue(id)).Finish())
-	if err != nil || len(all) == 0 {
-		return nil, err
+	filter := new(bson.Builder).Value("info.uuid", uuidValue(id)).Finish()
+	dbs := []string{db}
+	for i := 0; i < len(dbs); i++ {
+		all, err := listOf(ctx, e, dbs[i], filter)
+		if err != nil {
+			return nil, err
+		}
+		if len(all) > 0 {
+			return all[0], nil
+		}
+		if i == 0 { // it was renamed to another one
+			if dbs, err = databases(ctx, e); err != nil {
+				return nil, err
+			}
+			dbs = append([]string{db}, dbs...)
+		}
 	}
-	return all[0], nil
+	return nil, nil
 }
 
 // indexesOf returns the indexes of a collection, without that of _id or of the records.

@@ -162,11 +162,27 @@ func (im *Importer) copyPhase(ctx context.Context) error {
 // ensureRow makes a row's collection at the target as it is defined at the source now.
 func (im *Importer) ensureRow(ctx context.Context, w *writer, r *row) error {
 	d, err := ofUUID(ctx, im.from, r.db, r.uuid)
-	if err != nil || d == nil { // dropped: the event is to come
+	if err != nil {
 		return err
+	}
+	if d == nil { // dropped: the event is to come
+		if r.made() {
+			return nil
+		}
+		return im.unmake(ctx, r)
 	}
 	d.db, d.coll = r.db, r.coll
 	return im.makeRow(ctx, w, r, d)
+}
+
+// unmake drops what an importer has made of a row and was killed before it had stored that.
+func (im *Importer) unmake(ctx context.Context, r *row) error {
+	have, err := named(ctx, im.to, r.db, r.coll)
+	if err != nil || have == nil {
+		return err
+	}
+	_, err = im.to.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(have.uuid)).Finish())
+	return err
 }
 
 // makeRow makes a row's collection at the target, or makes it be as defined.
