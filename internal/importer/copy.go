@@ -130,7 +130,7 @@ func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
 	}
 }
 
-// copyBatch copies the next batch (copy-behind-events).
+// copyBatch copies the next batch (invariant copy-behind-events).
 func (im *Importer) copyBatch(ctx context.Context, w *writer, r *row, s *scan) (more bool, err error) {
 	r.lock.RLock()
 	defer r.lock.RUnlock()

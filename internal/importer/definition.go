@@ -215,7 +215,7 @@ func normal(options bson.Doc) settings {
 }
 
 // held returns the definition as it is until the cut-over, when nothing may stand in the way of
-// documents and nothing may expire (nothing-expires-early).
+// documents and nothing may expire (invariant nothing-expires-early).
 func (d *definition) held(mayfly bool) *definition {
 	h := *d
 	h.options = d.options.Clone()

@@ -228,7 +228,7 @@ func unconfirmed(reply bson.Doc) error {
 type writer struct {
 	to     *end
 	id     bson.UUID
-	number int64 // of the last write: retryable writes with rising numbers (one-importer)
+	number int64 // of the last write: retryable writes with rising numbers (invariant one-importer)
 }
 
 // errOvertaken ends an importer whose target another one has claimed.

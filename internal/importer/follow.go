@@ -67,7 +67,7 @@ func (im *Importer) applyAll(ctx context.Context, copied *atomic.Bool) error {
 	return im.storeToken(ctx, s.token)
 }
 
-// storeToken stores that all before a token was applied (token-behind).
+// storeToken stores that all before a token was applied (invariant token-behind).
 func (im *Importer) storeToken(ctx context.Context, token bson.Doc) error {
 	return im.applier.set(ctx, stateColl, stateID, new(bson.Builder).Doc("token", token).Finish())
 }

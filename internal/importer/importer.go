@@ -244,7 +244,7 @@ func (im *Importer) define(ctx context.Context) error {
 }
 
 // forgetRows deletes what an importer has stored that was killed before it had all: one by one, as
-// only such writes have a number (one-importer).
+// only such writes have a number (invariant one-importer).
 func (im *Importer) forgetRows(ctx context.Context) error {
 	docs, err := im.to.all(ctx, ownDB, new(bson.Builder).String("find", progressColl).OpenDoc("projection").Int32("_id", 1).Close().Finish())
 	if err != nil {

@@ -15,7 +15,7 @@ type row struct {
 	void bool // nothing of it is at the target
 
 	// lock guards the fields below. A batch of the copy holds it shared from before its read until
-	// its documents are acknowledged, a batch of events exclusively (copy-behind-events).
+	// its documents are acknowledged, a batch of events exclusively (invariant copy-behind-events).
 	lock     sync.RWMutex
 	db, coll string    // its name as of the last event that was applied
 	ended    bool      // it was dropped

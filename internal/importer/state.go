@@ -101,7 +101,7 @@ func identify(ctx context.Context, e *end) string {
 	return name
 }
 
-// claim makes this importer the target's, and fences those before it (one-importer).
+// claim makes this importer the target's, and fences those before it (invariant one-importer).
 func (im *Importer) claim(ctx context.Context) error {
 	source, owner := identify(ctx, im.from), bson.NewUUID()
 	sessions := im.o.Parallel + 2 // the workers', the applier's, and that of the state
@@ -171,7 +171,7 @@ func (im *Importer) begin(ctx context.Context, source string) error {
 func firstNumber(importer int64) int64 { return importer << 32 }
 
 // fence writes once in each session, with a number above all of the importers before: that waits
-// for a write that runs, and what comes later with a lower number is refused (one-importer).
+// for a write that runs, and what comes later with a lower number is refused (invariant one-importer).
 func (im *Importer) fence(ctx context.Context) error {
 	var writers []*writer
 	for _, id := range im.state.sessions {
