@@ -38,12 +38,28 @@ var ofCluster = map[string]needed{
 	"refineCollectionShardKey":   namedNeeds(auth.RefineCollectionShardKey),
 	"reshardCollection":          namedNeeds(auth.ReshardCollection), "commitReshardCollection": namedNeeds(auth.ReshardCollection),
 	"abortReshardCollection": namedNeeds(auth.ReshardCollection), "unshardCollection": namedNeeds(auth.ReshardCollection),
-	"abortUnshardCollection": namedNeeds(auth.ReshardCollection),
-	"configureQueryAnalyzer": namedNeeds(auth.ConfigureQueryAnalyzer),
-	"analyzeShardKey":        namedNeeds(auth.AnalyzeShardKey), "getShardVersion": namedNeeds(auth.GetShardVersion),
+	"abortUnshardCollection":   namedNeeds(auth.ReshardCollection),
+	"configureQueryAnalyzer":   namedNeeds(auth.ConfigureQueryAnalyzer),
+	"checkMetadataConsistency": checkMetadataNeeds,
+	"analyzeShardKey":          namedNeeds(auth.AnalyzeShardKey), "getShardVersion": namedNeeds(auth.GetShardVersion),
 }
 
 func ofConfig(coll string) auth.Resource { return auth.Namespace("config", coll) }
+
+// checkMetadataNeeds requires checkMetadataConsistency on the database or the collection that is
+// checked, or on the cluster.
+func checkMetadataNeeds(_ Collections, op *command.Op) []auth.Need {
+	if op.DB == "admin" || op.May(auth.On(auth.Cluster, auth.CheckMetadataConsistency)) {
+		return one(auth.Cluster, auth.CheckMetadataConsistency)
+	}
+	coll := ""
+	for _, v := range []bson.Value{op.Body.Lookup("checkMetadataConsistency"), op.Body.Lookup("coll")} {
+		if v.Type == bson.TypeString {
+			coll = v.Str()
+		}
+	}
+	return one(collectionResource(op.DB, coll), auth.CheckMetadataConsistency)
+}
 
 // namedNeeds requires an action on the namespace, or the database, that a command names
 // by a string.

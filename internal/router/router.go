@@ -118,7 +118,7 @@ func (r *Router) Register(reg *command.Registry) {
 	reg.Register(r.clusterCommands()...)
 	reg.Register(r.concernCommands()...)
 	reg.Register(r.settingsCommands()...)
-	reg.Register(r.analyzeShardKey())
+	reg.Register(r.analyzeShardKey(), r.checkMetadataConsistency())
 	reg.Register(r.userCommands()...)
 	reg.Register(r.operations()...)
 	reg.Register(r.everywhere()...)

@@ -127,7 +127,7 @@ func (s *Server) Commands() []*command.Command {
 		s.addShardToZone(), s.removeShardFromZone(), s.updateZoneKeyRange(),
 		s.balancerStart(), s.balancerStop(), s.balancerStatus(), s.balancerCollectionStatus(), s.configureCollectionBalancing(), s.setAllowMigrations(),
 		s.configureQueryAnalyzer(), s.refreshQueryAnalyzers(), s.shareExpiry(),
-		s.setUserWriteBlockMode(), s.setClusterParameter(),
+		s.setUserWriteBlockMode(), s.setClusterParameter(), s.checkMetadataConsistency(),
 	)
 }
 

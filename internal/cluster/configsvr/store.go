@@ -202,12 +202,17 @@ func (s *Server) all(coll string) (docs []bson.Doc, err error) {
 
 // each calls f with the documents of a collection, in the order of their _id. f must
 // copy what it keeps.
-func (s *Server) each(coll string, f func(bson.Doc) error) (err error) {
+func (s *Server) each(coll string, f func(bson.Doc) error) error {
+	return s.eachIn(s.Catalog.Engine(), coll, f)
+}
+
+// eachIn is each in a state of the store.
+func (s *Server) eachIn(state storage.Reader, coll string, f func(bson.Doc) error) (err error) {
 	c := s.Catalog.Lookup(namespace(coll))
 	if c == nil {
 		return nil
 	}
-	it, err := s.Catalog.Engine().NewIter(c.Ident, nil, nil)
+	it, err := state.NewIter(c.Ident, nil, nil)
 	if err != nil {
 		return err
 	}

@@ -11,10 +11,21 @@ import (
 
 // describe answers a recipient: {_shardsvrDescribe: db, after} with what the database has
 // here, in the order of names, collection by collection: {name, uuid, view: bool, options,
-// indexes, sharding?: {key, unique, epoch, timestamp}}; next is where to go on. Errors: 12587
-// while an index is being built.
+// indexes, sharding?: {key, unique, epoch, timestamp, version, keyIndex: bool}}; next is where to
+// go on. With checks it answers the config servers, which compare it with what they know: indexes
+// that are being built are left out, and database is what the shard knows of the database itself.
+// Errors: 12587 while an index is being built.
 func (r *request) describe(context.Context) error {
-	after := ""
+	after, checks := "", r.body.Lookup("checks").Truthy()
+	if checks {
+		have, err := r.s.node.Stored(databases, r.name)
+		if err != nil {
+			return err
+		}
+		if have != nil {
+			r.reply.Doc("database", have)
+		}
+	}
 	if v := r.body.Lookup("after"); v.Type == bson.TypeString {
 		after = v.Str()
 	}
@@ -27,11 +38,11 @@ func (r *request) describe(context.Context) error {
 			continue
 		}
 		for _, ix := range c.Indexes() {
-			if !ix.Ready {
+			if !ix.Ready && !checks {
 				return mongoerr.New(mongoerr.Code(12587), "an index of %s is being built", c.Namespace)
 			}
 		}
-		d := described(c)
+		d := described(c, checks)
 		if bytes > 0 && bytes+len(d) > cloneBytes {
 			next = last
 			break
@@ -46,20 +57,30 @@ func (r *request) describe(context.Context) error {
 	return nil
 }
 
-// described is what another shard needs to make a collection like c.
-func described(c *catalog.Collection) bson.Doc {
+// described is what another shard needs to make a collection like c; with checks also what the
+// shard knows of its part of it.
+func described(c *catalog.Collection, checks bool) bson.Doc {
 	b := new(bson.Builder).String("name", c.Namespace.Coll).Binary("uuid", 4, c.UUID[:]).Bool("view", c.IsView())
 	options := c.Options
 	if options == nil {
 		options = bson.Empty
 	}
 	b.Doc("options", options).OpenArray("indexes")
-	for i, ix := range c.Indexes() {
-		b.Doc(bson.Index(i), ix.Spec)
+	i := 0
+	for _, ix := range c.Indexes() {
+		if ix.Ready {
+			b.Doc(bson.Index(i), ix.Spec)
+			i++
+		}
 	}
 	b.Close()
 	if s := c.Sharding(); s != nil {
-		b.OpenDoc("sharding").Doc("key", s.Key.Pattern()).Bool("unique", s.Unique).ObjectID("epoch", s.Version.Epoch).Timestamp("timestamp", s.Version.Timestamp).Close()
+		b.OpenDoc("sharding").Doc("key", s.Key.Pattern()).Bool("unique", s.Unique).ObjectID("epoch", s.Version.Epoch).Timestamp("timestamp", s.Version.Timestamp)
+		if checks {
+			s.Version.Append(b, "version")
+			b.Bool("keyIndex", c.ShardKeyIndex() != nil)
+		}
+		b.Close()
 	}
 	return b.Finish()
 }
