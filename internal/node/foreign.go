@@ -97,5 +97,8 @@ func (w *world) over(ns pipeline.Namespace, r *pipeline.Run) (*world, *exec.Quer
 	q := &exec.Query{Query: plan.Query{Env: r.Env}, AllowDiskUse: w.query.AllowDiskUse, At: w.query.At}
 	q.Collation, q.Collator, q.NoScan = w.query.Collation, w.query.Collator, w.query.NoScan
 	q.Preferred = w.query.settings.preferred(f.ns)
+	if q.Held = w.n.heldForeign(w.op, f.ns); q.Held != nil && f.coll == nil { // there is no state to hold
+		return &f, q, q.Held()
+	}
 	return &f, q, nil
 }

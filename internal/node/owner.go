@@ -13,7 +13,7 @@ import (
 
 // A shard checks statements against what it owns: it compares the router's version of a
 // collection with the collection's entry before a statement (admit), when a read has its
-// snapshot (heldBy, invariant held), and when a unit enters the collection (guard,
+// snapshot (heldBy, and heldForeign for what a pipeline reads besides; invariant held), and when a unit enters the collection (guard,
 // invariant fenced). (docs/rfcs/0023-cluster.md)
 
 var (
@@ -265,6 +265,34 @@ func (n *Node) heldBy(op *command.Op, c *catalog.Collection) func() error {
 			return schema.StaleConfig(ns.String(), n.ShardName(), "a range was moved concurrently", v.Shard, nil)
 		}
 		err, _ := n.checkOwner(v, ns, now, false, false)
+		return err
+	}
+}
+
+// heldForeign returns a check for the read of another collection, ns, by a pipeline that a router
+// has sent here whole, as that collection is not sharded and lies here, too. It has no version of
+// its own: the read may see the state that it has if the collection is not sharded yet and its
+// database is still this shard's. nil where the statement has no versions.
+func (n *Node) heldForeign(op *command.Op, ns schema.Namespace) func() error {
+	v := op.Generic.Versions
+	if !n.shard || v == nil {
+		return nil
+	}
+	return func() error {
+		if c := n.Catalog.Lookup(ns); c != nil && c.Sharding() != nil {
+			s := c.Sharding()
+			return schema.StaleConfig(ns.String(), s.Shard, "the collection is sharded", schema.UnshardedVersion, &s.Version)
+		}
+		switch {
+		case v.Database != nil:
+			return n.checkDatabase(ns.DB, v.Database, false)
+		case ns.DB == "admin" || ns.DB == "config" || ns.DB == "local":
+			return nil
+		}
+		doc, err := n.Stored(databasesNamespace, ns.DB)
+		if err == nil && !doc.Lookup("primary").Truthy() {
+			err = schema.StaleConfig(ns.String(), n.ShardName(), "its database lies on another shard: version not known", schema.UnshardedVersion, nil)
+		}
 		return err
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -123,7 +124,7 @@ func TestHiddenRanges(t *testing.T) {
 		t.Error(text)
 	}
 
-	// On a shard nobody writes without a version.
+	// On a shard nobody writes without a version, nor with another one (invariant fenced).
 	n.BecomeShard()
 	for _, body := range []string{
 		`{insert: "whole", documents: [{_id: 200, k: 3}]}`,
@@ -140,4 +141,133 @@ func TestHiddenRanges(t *testing.T) {
 			t.Errorf("%s: %s", version, errs)
 		}
 	}
+}
+
+// TestHeldStates: an aggregation is checked when it holds its state, and so is each read of another
+// collection within it (invariant held). What changes between parsing and that is stale, as the
+// state may lack what the shard has given away since, or have what it had not.
+func TestHeldStates(t *testing.T) {
+	raise := func(major uint32) func(*testing.T, *catalog.Catalog) {
+		return func(t *testing.T, c *catalog.Catalog) {
+			shardEntry(t, c, "main", func(s *schema.Sharding) { s.Hidden, s.Version.Major = nil, major })
+		}
+	}
+	shardForeign := func(t *testing.T, c *catalog.Catalog) { shardEntry(t, c, "foreign", func(*schema.Sharding) {}) }
+	moveDatabase := func(t *testing.T, c *catalog.Catalog) { storeDatabase(t, c, false) }
+	dropForeign := func(t *testing.T, c *catalog.Catalog) {
+		if _, err := c.Drop(t.Context(), schema.Namespace{DB: "bench", Coll: "foreign"}); err != nil {
+			t.Fatal(err)
+		}
+		storeDatabase(t, c, false)
+	}
+	lookup := `{$lookup: {from: "foreign", localField: "a", foreignField: "a", as: "of"}}`
+	for name, x := range map[string]struct {
+		pipeline string
+		change   func(*testing.T, *catalog.Catalog)
+		code     mongoerr.Code
+	}{
+		"the collection":              {`{$group: {_id: "$a"}}`, raise(2), mongoerr.StaleConfig},
+		"the collection, as it was":   {`{$group: {_id: "$a"}}`, raise(1), 0},
+		"$lookup":                     {lookup, shardForeign, mongoerr.StaleConfig},
+		"$lookup, database":           {lookup, moveDatabase, mongoerr.StaleConfig},
+		"$lookup, dropped":            {lookup, dropForeign, mongoerr.StaleConfig},
+		"$lookup, as it was":          {lookup, raise(1), 0},
+		"$lookup with a pipeline":     {`{$lookup: {from: "foreign", let: {a: "$a"}, pipeline: [{$match: {$expr: {$eq: ["$a", "$$a"]}}}], as: "of"}}`, shardForeign, mongoerr.StaleConfig},
+		"$graphLookup":                {`{$graphLookup: {from: "foreign", startWith: "$a", connectFromField: "b", connectToField: "a", as: "of"}}`, shardForeign, mongoerr.StaleConfig},
+		"$unionWith":                  {`{$unionWith: "foreign"}`, shardForeign, mongoerr.StaleConfig},
+		"$unionWith in a $facet":      {`{$facet: {one: [{$unionWith: "foreign"}]}}`, shardForeign, mongoerr.StaleConfig},
+		"$unionWith of a time series": {`{$unionWith: "series"}`, moveDatabase, mongoerr.StaleConfig},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n, client, c := shardOf(t)
+			raise(1)(t, c)
+			body := bson.MustParse(`{aggregate: "main", pipeline: [` + x.pipeline + `], cursor: {}, $db: "bench"}`)
+			op := &command.Op{DB: "bench", NS: "bench.main", Name: "aggregate", Body: body, Client: client, Dispatcher: n.Dispatcher, Reply: new(bson.Builder)}
+			var err error
+			if op.Args, err = command.Parse(op, aggregateFields); err != nil {
+				t.Fatal(err)
+			}
+			op.Generic.Versions = &command.Versions{Shard: schema.ShardVersion{ShardGeneration: schema.ShardGeneration{Timestamp: 9}, Major: 1}}
+			ns, list, err := AggregateTarget(op)
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := n.parseAggregation(op, ns, list, n.aggregateReading(&op.Args))
+			if err != nil {
+				t.Fatal(err)
+			}
+			x.change(t, c)
+			cur, err := n.startAggregation(t.Context(), op, a)
+			if err == nil {
+				defer cur.Close()
+				for more := true; more && err == nil; {
+					var doc bson.Doc
+					doc, err = cur.Next(t.Context())
+					more = doc != nil
+				}
+			}
+			if x.code == 0 && err != nil || x.code != 0 && !mongoerr.Is(err, x.code) {
+				t.Errorf("%v, want %d", err, x.code)
+			}
+		})
+	}
+}
+
+// storeDatabase stores whether a shard has the database bench.
+func storeDatabase(t *testing.T, c *catalog.Catalog, primary bool) {
+	t.Helper()
+	if c.Lookup(databasesNamespace) == nil {
+		if _, err := c.Create(t.Context(), databasesNamespace, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	doc := new(bson.Builder).String("_id", "bench").Bool("primary", primary).Finish()
+	err := c.Run(t.Context(), storage.Buffered, func(u *catalog.Unit) error {
+		coll := c.Lookup(databasesNamespace)
+		key := coll.AppendIDKey(nil, doc.Lookup("_id"))
+		old, err := u.LockRecord(t.Context(), coll, key)
+		if err != nil {
+			return err
+		}
+		if old == nil {
+			return u.Insert(t.Context(), coll, doc)
+		}
+		return u.Update(t.Context(), coll, key, old, doc)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// shardOf returns a shard with the collections main, foreign and series of the database bench,
+// which it has.
+func shardOf(t *testing.T) (*Node, *command.Client, *catalog.Catalog) {
+	t.Helper()
+	e, err := storage.Open(storage.Options{Dir: "db", FS: storage.NewMemFS(), CacheBytes: 8 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := catalog.Open(e, catalog.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = c.Close()
+		_ = e.Close()
+	})
+	n, client := over(c)
+	n.Register(n.Dispatcher.Registry)
+	for _, text := range []string{
+		`{insert: "main", documents: [{_id: 1, k: 1, a: 1}]}`, `{insert: "foreign", documents: [{_id: 1, a: 1, b: 2}]}`,
+		`{create: "series", timeseries: {timeField: "t"}}`, `{insert: "series", documents: [{t: {$date: "2026-01-01T00:00:00Z"}}]}`,
+	} {
+		r := n.Dispatcher.Dispatch(t.Context(), &command.Request{Client: client, Body: benchBody(bson.MustParse(text))})
+		if r.Body.Lookup("ok").Double() != 1 {
+			t.Fatal(r.Body)
+		}
+		r.Release()
+	}
+	storeDatabase(t, c, true)
+	n.BecomeShard()
+	return n, client, c
 }

@@ -115,6 +115,7 @@ func (b *preparedBank) note(name string, committed bool) {
 
 // TestPreparedBank holds that prepared transactions are decided as their coordinator said, each
 // once and whole, whatever primaries they met.
+// (Invariant locks-first.)
 func TestPreparedBank(t *testing.T) {
 	const clerks, transfers, primaries = 4, 40, 12 // of each clerk, at the least
 	s := newTestSet(t, bankMembers...)

@@ -37,6 +37,7 @@ type aggregation struct {
 	collation bson.Doc
 	shown     string        // the client's namespace
 	mapReduce *mapReduction // it belongs to; nil for none
+	apart     bool          // something lies below a view that it names, on other shards
 	unmet     results       // write concerns of $out and $merge that were not met, one for each shard
 }
 
@@ -91,7 +92,11 @@ func (a *aggregation) run(ctx context.Context) error {
 	if first := a.first(); a.coll == "" || ofServers[first] != "" {
 		return a.runOverServers(ctx, first)
 	}
-	err := a.r.byRoute(ctx, a.op, a.db+"."+a.coll, func(rt *route) error { return a.runBy(ctx, rt) })
+	err := a.r.byRoute(ctx, a.op, a.db+"."+a.coll, func(rt *route) error {
+		err := a.runBy(ctx, rt)
+		a.noteBelow(rt, err)
+		return err
+	})
 	if v := resolvedView(err); v != nil {
 		if a.mapReduce != nil {
 			return mongoerr.New(mongoerr.CommandNotSupportedOnView, "mapReduce on a view is not supported")
@@ -110,6 +115,15 @@ func (a *aggregation) run(ctx context.Context) error {
 		return a.run(ctx)
 	}
 	return err
+}
+
+// noteBelow notes that a shard has refused the whole pipeline because of a collection that the
+// pipeline does not name: it lies below a view that it names, and elsewhere than that.
+func (a *aggregation) noteBelow(rt *route, err error) {
+	if ns := staleNamespace(err); isStale(err) && ns != "" && ns != rt.ns {
+		reads, writes := named(a.db, a.list)
+		a.apart = a.apart || ns != writes && !slices.Contains(reads, ns)
+	}
 }
 
 // first returns the name of the first stage.
@@ -215,7 +229,7 @@ func (a *aggregation) targets(rt *route) ([]string, error) {
 // together reports whether all collections that the pipeline reads and writes are on
 // one shard.
 func (a *aggregation) together(ctx context.Context, rt *route, shards []string) (bool, error) {
-	if len(shards) != 1 {
+	if len(shards) != 1 || a.apart {
 		return false, nil
 	}
 	reads, writes := named(a.db, a.list)

@@ -97,6 +97,7 @@ func (m *seriesModel) check(conn *client.Conn) error {
 
 // TestSeriesMoves: while chunks of a time series move all the time, clients insert, delete and
 // read: what was acknowledged is seen once, by readers and at the end, whatever the shard key.
+// (Invariant sealed, held.)
 func TestSeriesMoves(t *testing.T) {
 	for name, key := range map[string]string{"hashed": `{sensor: "hashed", at: 1}`, "ranged": `{"sensor.n": 1}`, "time": `{at: 1}`} {
 		t.Run(name, func(t *testing.T) { testSeriesMoves(t, key) })

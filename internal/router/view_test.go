@@ -57,3 +57,25 @@ func TestViews(t *testing.T) {
 		c.do("app", `{drop: "v"}`)
 	}
 }
+
+// TestLookupBelowAView: a pipeline on one shard that looks something up in a view of a collection
+// that lies on several shards sees all of it.
+func TestLookupBelowAView(t *testing.T) {
+	c := newCluster(t, 2)
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.spread", key: {x: 1}}`)
+	c.do("admin", `{split: "app.spread", middle: {x: 5}}`)
+	c.do("admin", `{moveChunk: "app.spread", find: {x: 5}, to: "s1"}`)
+	c.fill("spread", 0, 10)
+	c.do("app", `{create: "seen", viewOn: "spread", pipeline: [{$match: {x: {$gte: 3}}}]}`)
+	c.do("app", `{insert: "alone", documents: [{_id: 1, x: 7}]}`)
+	for text, want := range map[string]string{
+		`{aggregate: "alone", pipeline: [{$lookup: {from: "seen", localField: "x", foreignField: "x", as: "of"}}, {$project: {n: {$size: "$of"}}}], cursor: {}}`:                               `[ { _id: 1, n: 1 } ]`,
+		`{aggregate: "alone", pipeline: [{$unionWith: "seen"}, {$count: "n"}], cursor: {}}`:                                                                                                    `[ { n: 8 } ]`,
+		`{aggregate: "alone", pipeline: [{$graphLookup: {from: "seen", startWith: "$x", connectFromField: "y", connectToField: "x", as: "of"}}, {$project: {n: {$size: "$of"}}}], cursor: {}}`: `[ { _id: 1, n: 2 } ]`,
+	} {
+		if got := batch(c.do("app", text)); got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
+		}
+	}
+}

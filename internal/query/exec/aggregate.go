@@ -35,7 +35,11 @@ type Aggregation struct {
 // Read is Aggregate for a stage of another pipeline, which takes documents of
 // any size.
 func (x *Executor) Read(ctx context.Context, c *catalog.Collection, q *Query, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
-	return x.aggregate(ctx, c, q, p, r, true)
+	a, err := x.aggregate(ctx, c, q, p, r, true)
+	if err != nil {
+		return nil, err // and no Iterator that is a nil *Aggregation
+	}
+	return a, nil
 }
 
 // Aggregate runs a pipeline over a collection, which is nil if there is
