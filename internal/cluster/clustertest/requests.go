@@ -418,6 +418,8 @@ func (r *request) indexes() error {
 			}
 		case "dropIndexes":
 			c.drop(command.Lookup("index"))
+		case "collMod":
+			c.Modified = command.String()
 		}
 	})
 	r.reply.Int32("numIndexesBefore", int32(before)).Int32("numIndexesAfter", int32(len(r.s.Collections[r.ns].Indexes)))

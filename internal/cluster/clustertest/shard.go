@@ -47,8 +47,10 @@ type Collection struct {
 	Version shard.Version
 	Docs    []bson.Doc // of the size of Bytes each
 	Indexes []string
-	Hidden  []Hidden
-	Blocked *Blocked
+	// Modified is what collMod has changed last.
+	Modified string
+	Hidden   []Hidden
+	Blocked  *Blocked
 	// Cloned says that CloneDatabase created the collection.
 	Cloned bool
 	// Receiving is set while the collection is received under another shard key.

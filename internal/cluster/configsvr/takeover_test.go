@@ -2,6 +2,8 @@ package configsvr
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -10,37 +12,62 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
+)
+
+// takeovers are the operations during which primaries are deposed. before prepares the cluster; run
+// is the operation, or perform, which may need several, and goes on until it has done what it says.
+var takeovers = []struct {
+	name    string
+	before  []string
+	run     string
+	perform func(*cluster, *testing.T)
+}{
+	{name: "move", run: `{_configsvrMoveChunk: "app.events", find: {x: 7}, to: "s1"}`},
+	{name: "split", run: `{_configsvrSplit: "app.events", middle: {x: 20}}`},
+	{name: "shardCollection", run: `{_configsvrShardCollection: "app.more", key: {x: "hashed"}}`},
+	{name: "rename", run: `{_configsvrRenameCollection: "app.events", to: "app.renamed"}`},
+	{name: "refine", run: `{_configsvrRefineCollectionShardKey: "app.events", key: {x: 1, y: 1}}`},
+	{name: "drop", run: `{_configsvrDrop: "app.events"}`},
+	{name: "dropDatabase", run: `{_configsvrDropDatabase: "app"}`},
+	{name: "movePrimary", run: `{_configsvrMovePrimary: "app", to: "s1"}`},
+	{name: "moveCollection", run: `{_configsvrMoveCollection: "app.plain", toShard: "s1"}`},
+	{name: "untrack", before: []string{`{_configsvrMoveCollection: "app.tracked", toShard: "s1"}`, `{_configsvrMoveCollection: "app.tracked", toShard: "s0"}`}, run: `{_configsvrUntrackUnshardedCollection: "app.tracked"}`},
+	{name: "unshard", run: `{_configsvrUnshardCollection: "app.events", toShard: "s1"}`},
+	{name: "reshard", run: `{_configsvrReshardCollection: "app.events", key: {x: "hashed"}}`},
+	{name: "createDatabase", run: `{_configsvrCreateDatabase: "other"}`},
+	{name: "createIndexes", before: onBoth, run: `{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`},
+	{name: "dropIndexes", before: append(onBoth, `{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`),
+		run: `{_configsvrDropIndexes: "app.events", command: {dropIndexes: "events", index: ["y_1"]}}`},
+	{name: "collMod", before: onBoth, run: `{_configsvrCollMod: "app.events", command: {collMod: "events", validator: {y: 1}}}`},
+	{name: "expiry rule", before: onBoth, run: `{_configsvrCollMod: "app.events", command: {collMod: "events", index: {name: "y_1", expireAfterSeconds: 7, expireVisibility: "immediate"}}}`},
+	{name: "addShard", before: aSetting, run: `{_configsvrAddShard: "s2/s2:27018"}`},
+	{name: "setClusterParameter", before: aSetting, run: `{_configsvrSetClusterParameter: {changeStreamOptions: {preAndPostImages: {expireAfterSeconds: 200}}}}`},
+	{name: "setUserWriteBlockMode", before: aSetting, run: `{_configsvrSetUserWriteBlockMode: 1, global: true}`},
+	{name: "setUserWriteBlockMode off", before: append(aSetting, `{_configsvrSetUserWriteBlockMode: 1, global: true}`), run: `{_configsvrSetUserWriteBlockMode: 1, global: false}`},
+	{name: "a drain", before: append(append(aSetting, onBoth...), `{_configsvrCreateDatabase: "other", primaryShard: "s1"}`), perform: (*cluster).drain},
+}
+
+var (
+	onBoth   = []string{`{_configsvrMoveChunk: "app.events", find: {x: 70}, to: "s1"}`}
+	aSetting = []string{`{_configsvrSetClusterParameter: {changeStreamOptions: {preAndPostImages: {expireAfterSeconds: 100}}}}`}
 )
 
 // TestTakeoverAtEachRequest has the config primary deposed at each request of each
 // operation, before the shard has done it or after, and holds that the next primary
-// ends it: done or undone, never in between.
+// ends it: done or undone, never in between (invariants resumed, forward, again).
 func TestTakeoverAtEachRequest(t *testing.T) {
-	for _, command := range []string{
-		`{_configsvrMoveChunk: "app.events", find: {x: 7}, to: "s1"}`,
-		`{_configsvrSplit: "app.events", middle: {x: 20}}`,
-		`{_configsvrShardCollection: "app.more", key: {x: "hashed"}}`,
-		`{_configsvrRenameCollection: "app.events", to: "app.renamed"}`,
-		`{_configsvrRefineCollectionShardKey: "app.events", key: {x: 1, y: 1}}`,
-		`{_configsvrDrop: "app.events"}`,
-		`{_configsvrDropDatabase: "app"}`,
-		`{_configsvrMovePrimary: "app", to: "s1"}`,
-		`{_configsvrMoveCollection: "app.plain", toShard: "s1"}`,
-		`{_configsvrUntrackUnshardedCollection: "app.tracked"}`,
-		`{_configsvrUnshardCollection: "app.events", toShard: "s1"}`,
-		`{_configsvrReshardCollection: "app.events", key: {x: "hashed"}}`,
-		`{_configsvrCreateDatabase: "other"}`,
-		`{_configsvrCreateIndexes: "app.events", command: {createIndexes: "events", indexes: [{key: {y: 1}, name: "y_1"}]}}`,
-	} {
-		name, _ := bson.MustParse(command).First()
-		t.Run(name, func(t *testing.T) {
+	for i := range takeovers {
+		t.Run(takeovers[i].name, func(t *testing.T) {
 			for after := range 2 {
-				for n := 1; ; n++ {
-					if !takeoverAt(t, command, n, after == 1) {
-						t.Logf("%d requests", n-1)
-						break
-					}
+				n := 1
+				for takeoverAt(t, i, n, after == 1) {
+					n++
 				}
+				if n == 1 {
+					t.Error("no shard is asked")
+				}
+				t.Logf("%d requests", n-1)
 			}
 		})
 	}
@@ -48,29 +75,33 @@ func TestTakeoverAtEachRequest(t *testing.T) {
 
 // takeoverAt has the primary deposed at the n-th request to a shard; false where there
 // are fewer.
-func takeoverAt(t *testing.T, command string, n int, after bool) bool {
+func takeoverAt(t *testing.T, i, n int, after bool) bool {
 	t.Helper()
+	x := &takeovers[i]
 	c := start(t)
 	defer c.end()
-	c.add("s0")
-	c.add("s1")
-	for _, text := range []string{
-		`{_configsvrAddShard: "s0/s0:27018"}`, `{_configsvrAddShard: "s1/s1:27018"}`, `{_configsvrShardCollection: "app.events", key: {x: 1}}`,
-		`{_configsvrSplit: "app.events", middle: {x: 50}}`,
-	} {
+	for _, id := range []string{"s0", "s1", "s2"} {
+		c.add(id)
+	}
+	run := func(text string) {
+		t.Helper()
 		if _, err := c.run(bson.MustParse(text)); err != nil {
 			t.Fatal(text, err)
 		}
 	}
+	for _, text := range []string{
+		`{_configsvrAddShard: "s0/s0:27018"}`, `{_configsvrAddShard: "s1/s1:27018"}`, `{_configsvrShardCollection: "app.events", key: {x: 1}}`,
+		`{_configsvrSplit: "app.events", middle: {x: 50}}`,
+	} {
+		run(text)
+	}
 	c.fill("s0", "app.events", 0, 100)
 	c.fill("s0", "app.plain", 0, 100)
-	if strings.Contains(command, "app.tracked") {
+	if x.name == "untrack" {
 		c.fill("s0", "app.tracked", 0, 100)
-		for _, to := range []string{"s1", "s0"} {
-			if _, err := c.run(bson.MustParse(`{_configsvrMoveCollection: "app.tracked", toShard: "` + to + `"}`)); err != nil {
-				t.Fatal(err)
-			}
-		}
+	}
+	for _, text := range x.before {
+		run(text)
 	}
 	seen, hit := 0, false
 	c.mu.Lock()
@@ -88,8 +119,9 @@ func takeoverAt(t *testing.T, command string, n int, after bool) bool {
 		return true
 	}
 	c.mu.Unlock()
-	_, err := c.run(bson.MustParse(command))
-	if err != nil && !mongoerr.Is(err, mongoerr.PrimarySteppedDown) && !mongoerr.Is(err, mongoerr.NotWritablePrimary) && !mongoerr.Is(err, mongoerr.HostUnreachable) {
+	if x.perform != nil {
+		x.perform(c, t)
+	} else if _, err := c.run(bson.MustParse(x.run)); err != nil && !failsOver(err) {
 		t.Fatalf("request %d, after %v: %v", n, after, err)
 	}
 	if !hit {
@@ -98,9 +130,39 @@ func takeoverAt(t *testing.T, command string, n int, after bool) bool {
 	c.await(t)
 	c.settle(t)
 	if err := c.consistent(); err != nil {
-		t.Fatalf("%s deposed at request %d, after %v: %v", command, n, after, err)
+		t.Fatalf("%s deposed at request %d, after %v: %v", x.name, n, after, err)
 	}
 	return true
+}
+
+// failsOver reports whether an error is that of a primary that is none any more.
+func failsOver(err error) bool {
+	return mongoerr.Is(err, mongoerr.PrimarySteppedDown, mongoerr.NotWritablePrimary, mongoerr.HostUnreachable)
+}
+
+// drain removes s1: it asks again until the shard has gone, as who drains one does, while the
+// balancer moves what lies there.
+func (c *cluster) drain(t *testing.T) {
+	t.Helper()
+	for range 1000 {
+		c.await(t)
+		reply, err := c.run(bson.MustParse(`{_configsvrRemoveShard: "s1"}`))
+		switch {
+		case mongoerr.Is(err, mongoerr.ShardNotFound):
+			return
+		case err != nil && !failsOver(err) && !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress):
+			t.Fatal(err)
+		case err == nil && text(reply, "state") == string(removed):
+			return
+		}
+		if now, err := c.s.term(); err == nil {
+			_, _, _ = c.s.round(now.ctx) // a primary that is deposed does nothing
+		}
+		if _, err := c.run(bson.MustParse(`{_configsvrMovePrimary: "other", to: "s0"}`)); err != nil && !failsOver(err) {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal("the shard is not drained")
 }
 
 // settle waits until no operation is under way.
@@ -178,7 +240,53 @@ func (c *cluster) consistent() error {
 			}
 		}
 	}
+	if err := c.sameOnAll(all); err != nil {
+		return err
+	}
 	return c.chunksKnown(all)
+}
+
+// sameOnAll checks that all shards, and who has been one, know the same of what holds for all:
+// the cluster, its settings, and what was defined of each collection.
+func (c *cluster) sameOnAll(all []collectionDoc) error {
+	members, err := c.s.shards()
+	if err != nil {
+		return err
+	}
+	settings := map[string]string{}
+	for _, of := range []string{node.BlockNamespace.Coll, node.ParametersNamespace.Coll} {
+		docs, err := c.s.all(of)
+		if err != nil {
+			return err
+		}
+		for _, d := range docs {
+			settings[of+" "+strings.Trim(d.Lookup("_id").String(), `"`)] = bson.Document(d).String()
+		}
+	}
+	for id, set := range c.sets {
+		member := slices.ContainsFunc(members, func(sh shardDoc) bool { return sh.ID == id })
+		switch {
+		case member != (set.shard.Identity != ""):
+			return fmt.Errorf("%s is a shard: %v, and takes itself for one of %q", id, member, set.shard.Identity)
+		case member && !maps.Equal(settings, set.shard.Settings):
+			return fmt.Errorf("%s has the settings %s, and not %s", id, set.shard.Settings, settings)
+		case !member && len(set.shard.Settings) > 0:
+			return fmt.Errorf("%s is no shard, and has the settings %s", id, set.shard.Settings)
+		}
+	}
+	for i := range all {
+		owners, err := c.s.owners(&all[i])
+		if err != nil {
+			return err
+		}
+		first := c.sets[owners[0]].shard.Collections[all[i].Namespace]
+		for _, id := range owners[1:] {
+			if coll := c.sets[id].shard.Collections[all[i].Namespace]; !slices.Equal(coll.Indexes, first.Indexes) || coll.Modified != first.Modified {
+				return fmt.Errorf("%s of %s has %s %s, and %s has %s %s", all[i].Namespace, id, coll.Indexes, coll.Modified, owners[0], first.Indexes, first.Modified)
+			}
+		}
+	}
+	return nil
 }
 
 // chunksKnown checks that config.chunks has no chunks of collections that are none.
@@ -301,7 +409,8 @@ func TestClaimWaits(t *testing.T) {
 }
 
 // TestDecidedInEarlierTerm: what was decided by the metadata of a term is not written in a later
-// one of the same process: others may have changed them in between.
+// one of the same process: others may have changed them in between (invariants own-term,
+// one-change).
 func TestDecidedInEarlierTerm(t *testing.T) {
 	c := start(t)
 	defer c.end()

@@ -372,6 +372,7 @@ func expireOnce(t *testing.T, passing map[int32]int, shards ...*member) {
 
 // TestRetryAfterMove: a statement that the donor has executed is not executed again where
 // its range is.
+// (Invariant once, over shards.)
 func TestRetryAfterMove(t *testing.T) {
 	a, b := start(t, "s0"), start(t, "s1")
 	made := a.ask("admin", `{_shardsvrShard: "d.c", key: {k: "hashed"}, unique: false, version: `+version(0)+`, `+fence(1, step.Trying, 1)+`}`)
@@ -506,6 +507,7 @@ func TestMoveTakesTransactions(t *testing.T) {
 // TestWorkEndsWithTerm: what ran in the background in an earlier term, and be it that it waits
 // for somebody to hear of its error, is not what a primary goes on with: it begins anew from
 // what is stored.
+// (Invariant one-term.)
 func TestWorkEndsWithTerm(t *testing.T) {
 	a, b := start(t, "s0"), start(t, "s1")
 	uuid := a.sharded(`{k: "hashed"}`)
@@ -640,6 +642,7 @@ func hungReceive(t *testing.T, b *member) (answered chan error) {
 // TestRequestEndsWithTerm: a request that waits for another shard while its member ceases to be
 // the primary does nothing, and be it that the member is the primary again when the answer comes:
 // a later primary may have executed later requests.
+// (Invariant one-term.)
 func TestRequestEndsWithTerm(t *testing.T) {
 	b := start(t, "s1")
 	answered := hungReceive(t, b)
@@ -660,6 +663,7 @@ func TestRequestEndsWithTerm(t *testing.T) {
 
 // TestFenceIsHeld: a request does nothing to what the shard owns once the fence of a later one
 // is stored, whenever that came.
+// (Invariant fence.)
 func TestFenceIsHeld(t *testing.T) {
 	b := start(t, "s1")
 	answered := hungReceive(t, b)
