@@ -23,10 +23,12 @@ import (
 // rules of the series hide is removed from plain. The clock stands still.
 type measured struct {
 	*answering
-	meta   string   // the metaField
-	hides  []string // deletes of plain
-	ids    int
-	coarse bool // granularity and collMod are of the named kind
+	meta      string       // the metaField, or a field of measurements where there is none
+	metas     []bson.Value // what it may be
+	plainMeta bool         // there is no metaField
+	hides     []string     // deletes of plain
+	ids       int
+	coarse    bool // granularity and collMod are of the named kind
 }
 
 // measuredHour is an hour that is nearly over at measuredNow.
@@ -78,6 +80,23 @@ func (w *measured) create(t *rapid.T) {
 	w.must(t, "{dropDatabase: 1}")
 	w.ids, w.hides = 0, nil
 	w.meta = rapid.SampledFrom([]string{"u", "a", "a", "b", "c", "s"}).Draw(t, "metaField")
+	w.metas = nil
+	for range rapid.IntRange(1, 4).Draw(t, "sources") {
+		v := bson.Value{}
+		if rapid.IntRange(0, 5).Draw(t, "present") > 0 {
+			text := propertyValue(2).Draw(t, "meta")
+			if rapid.IntRange(0, 3).Draw(t, "odd") == 0 {
+				text = oddStrings.Draw(t, "meta")
+			}
+			v = measuredDoc(t, "{v: "+text+"}").Lookup("v")
+		}
+		w.metas = append(w.metas, v)
+	}
+	w.plainMeta = rapid.IntRange(0, 7).Draw(t, "without metaField") == 0
+	metaField := fmt.Sprintf("metaField: %q, ", w.meta)
+	if w.plainMeta {
+		metaField = ""
+	}
 	collation := anyOf("", "", "", "collation: "+letterless)(t)
 	w.coarse = rapid.Bool().Draw(t, "named")
 	span := anyOf("bucketMaxSpanSeconds: 1, bucketRoundingSeconds: 1", "bucketMaxSpanSeconds: 3600, bucketRoundingSeconds: 3600", "bucketMaxSpanSeconds: 100000, bucketRoundingSeconds: 100000")(t)
@@ -94,9 +113,9 @@ func (w *measured) create(t *rapid.T) {
 		}
 	}
 	w.must(t, "{create: 'plain', %s}", collation)
-	w.must(t, "{create: 'series', timeseries: {timeField: 'when', metaField: %q, %s}, %s%s}", w.meta, span, rules, collation)
+	w.must(t, "{create: 'series', timeseries: {timeField: 'when', %s%s}, %s%s}", metaField, span, rules, collation)
 	w.must(t, "{insert: 'keys', documents: [{_id: 0, k: 1}, {_id: 1, k: 'a'}, {_id: 2, k: null}, {_id: 3}, {_id: 4, k: [1, 'A']}, {_id: 5, k: {x: 1}}]}")
-	if hidden && rapid.Bool().Draw(t, "of some") {
+	if hidden && !w.plainMeta && rapid.Bool().Draw(t, "of some") {
 		filter := fmt.Sprintf("{%q: %s}", w.meta, anyOf("{$gt: 1}", "'a'", "{$in: [1, 'b', null]}", "{$exists: true}", "{$gte: 'a', $lt: 'b'}", "{$type: 'array'}")(t))
 		w.must(t, "{createIndexes: 'series', indexes: [{key: {when: 1}, name: 'some', expireAfterSeconds: 1, partialFilterExpression: %s}]}", filter)
 		w.hides = append(w.hides, fmt.Sprintf("{q: {$and: [%s, {when: {$lte: %s}}]}, limit: 0}", filter, measuredDate(measuredNow-1000)))
@@ -147,11 +166,13 @@ func (w *measured) insert(t *rapid.T) {
 		if !strings.Contains(text, "s: '") && rapid.Bool().Draw(t, "odd") {
 			odd = "s: " + oddStrings.Draw(t, "string") + ", "
 		}
-		d, err := bson.ParseJSON(fmt.Sprintf("{_id: %d, when: %s, %s%s", w.ids, measuredDate(measuredTime(t)), odd, text[1:]))
-		if err != nil {
-			t.Fatal(err)
+		var one bson.Builder
+		for name, v := range measuredDoc(t, fmt.Sprintf("{_id: %d, when: %s, %s%s", w.ids, measuredDate(measuredTime(t)), odd, text[1:])).All() {
+			if name != w.meta {
+				one.Value(name, v)
+			}
 		}
-		d = bytes.ReplaceAll(d, []byte("~~"), []byte("\xff\xfe"))
+		d := one.Value(w.meta, rapid.SampledFrom(w.metas).Draw(t, "source")).Finish()
 		w.ids++
 		m, err := timeseries.NewMeasurement(d, o)
 		if err != nil {
@@ -178,6 +199,15 @@ func (w *measured) insert(t *rapid.T) {
 		}
 	}
 	w.hide(t)
+}
+
+// measuredDoc parses a document.
+func measuredDoc(t *rapid.T, text string) bson.Doc {
+	d, err := bson.ParseJSON(text)
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return bytes.ReplaceAll(d, []byte("~~"), []byte("\xff\xfe"))
 }
 
 // hide removes from plain what is hidden in the series.
@@ -333,8 +363,11 @@ func (w *measured) mutate(t *rapid.T) bool {
 		return fmt.Sprintf("{update: %%q, updates: [{q: %s, u: %s, multi: true%s}]}", anyOf("{}", w.metaFilter(t), fmt.Sprintf("{$or: [%s, %s]}", w.metaFilter(t), w.metaFilter(t)))(t), strings.ReplaceAll(change, "META", w.meta), collation)
 	}
 	value := propertyValue(1).Draw(t, "value")
-	text := ""
-	switch rapid.IntRange(0, 4).Draw(t, "change") {
+	text, most := "", 4
+	if w.plainMeta {
+		most = 2
+	}
+	switch rapid.IntRange(0, most).Draw(t, "change") {
 	case 0:
 		text = fmt.Sprintf("{delete: %%q, deletes: [{q: %s, limit: 0%s}]}", w.filter(t), collation)
 	case 1:
@@ -393,7 +426,7 @@ func (w *measured) normal(t *rapid.T) {
 	for v := range w.all(t, "plain").Values() {
 		var b bson.Builder
 		for name, v := range v.Doc().All() {
-			if name == w.meta {
+			if name == w.meta && !w.plainMeta {
 				v = timeseries.NormalMeta(v)
 			}
 			b.Value(name, v)

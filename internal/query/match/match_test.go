@@ -99,3 +99,23 @@ func runLine(cmd string, f *Filter, line string) string {
 	}
 	return fmt.Sprintf("%v%s %s\n", ok, index, line)
 }
+
+// TestTextThatIsNotUTF8 holds that it is found by what it begins with, as an index finds it by its bytes, and by
+// nothing else.
+func TestTextThatIsNotUTF8(t *testing.T) {
+	doc := new(bson.Builder).String("s", "a.\xff").Finish()
+	for _, tc := range []struct {
+		pattern, options string
+		want             bool
+	}{
+		{"^a", "", true}, {`\Aa\.`, "", true}, {"^a", "s", true}, {"^b", "", false}, {"^a.", "", false}, {"^a", "i", false}, {"^a", "m", false}, {"a", "", false}, {"^", "", false},
+	} {
+		n, err := NewRegex("s", tc.pattern, tc.options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := FilterOf(n).Match(doc); err != nil || got != tc.want {
+			t.Errorf("/%s/%s: %t, %v", tc.pattern, tc.options, got, err)
+		}
+	}
+}

@@ -78,6 +78,8 @@ type Regex struct {
 	Pattern string
 	Options string // the flags among i m s x u, as written
 	prog    *pcre.Regexp
+	// start is what a text begins with where the pattern says no more than that; "" else.
+	start string
 }
 
 // Exists is {path: {$exists: true}}; {$exists: false} is a Not around it.

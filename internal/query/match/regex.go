@@ -30,7 +30,11 @@ func NewRegex(path, pattern, options string) (*Regex, error) {
 	if err != nil {
 		return nil, mongoerr.New(codeInvalidRegex, "Regular expression is invalid: %s", err.Error())
 	}
-	return &Regex{newLeaf(path), pattern, options, prog}, nil
+	n := &Regex{leaf: newLeaf(path), Pattern: pattern, Options: options, prog: prog}
+	if prefix, exact, ok := n.Prefix(); ok && exact {
+		n.start = prefix
+	}
+	return n, nil
 }
 
 func (n *Regex) match(s subject, env *Env) (bool, error) { return n.test(s, each, n, env) }
@@ -49,10 +53,13 @@ func (n *Regex) elem(v bson.Value, env *Env) (bool, error) {
 	return false, nil
 }
 
-// matchText matches a text. Text that is not UTF-8 matches nothing; a match that
-// gave up is an error, while mongod says that there is none: no document is
-// left out, or removed under a $nor, because it takes too long.
+// matchText matches a text. Text that is not UTF-8 matches nothing but what it begins with, by which
+// an index finds it, too; a match that gave up is an error, while mongod says that there is none: no
+// document is left out, or removed under a $nor, because it takes too long.
 func (n *Regex) matchText(s string, env *Env) (bool, error) {
+	if n.start != "" {
+		return strings.HasPrefix(s, n.start), nil
+	}
 	ok, err := n.prog.Match(s, env.check())
 	switch {
 	case err == nil:

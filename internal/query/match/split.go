@@ -80,7 +80,9 @@ func withPath(n Leaf, path string) Node {
 		}
 		return &c
 	case *Regex:
-		return &Regex{at, n.Pattern, n.Options, n.prog}
+		m := *n
+		m.leaf = at
+		return &m
 	case *Exists:
 		return &Exists{at}
 	case *Type:
