@@ -116,7 +116,7 @@ func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
 	for {
 		more, err := im.copyBatch(ctx, w, r, s)
 		switch {
-		case mongoerr.Is(err, mongoerr.CollectionUUIDMismatch) && !im.o.Once: // it was renamed or dropped: the event is to come
+		case mongoerr.Is(err, mongoerr.CollectionUUIDMismatch, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) && !im.o.Once: // it was renamed or dropped: the event is to come
 			if err := client.Sleep(ctx, waitRenamed); err != nil {
 				return err
 			}
