@@ -19,12 +19,12 @@ import (
 const importServerUsage = `Usage: mayfly import --from mongodb://SOURCE/ --to mongodb://TARGET/ [options]
        mayfly import cutover --to mongodb://TARGET/ [--block]
 
-Copies all databases of a MongoDB (6.0 or later) or Mayfly into an empty place of another one, with
+Copies all databases of a MongoDB (6.0.9 or later) or Mayfly into an empty place of another one, with
 indexes, rules, validators, views, users and roles, follows what is written meanwhile, and ends with
 equal content. Killed, it goes on where it was when it is run again. Nothing at the target expires,
 and nobody is to read it, before the end.
 
-  --from URI       the source: a replica set; with --once also a standalone
+  --from URI       the source: a replica set, or routers; with --once also a standalone
   --to URI         the target: a replica set. It keeps what the import knows in mayfly_import
   --cutover        cut over as soon as all is copied; else mayfly import cutover asks for it
   --block          block the source's writes for the cut-over, or with --once from the start

@@ -219,6 +219,8 @@ func (im *Importer) applyDefinition(ctx context.Context, kind string, event bson
 		return im.renamed(ctx, r, event)
 	case "dropDatabase": // the drops of its collections were told
 		return nil
+	case "shardCollection", "refineCollectionShardKey": // documents and UUID stay
+		return nil
 	}
 	return fmt.Errorf("the source tells of an event %q, which this import does not know: it ends rather than guess. %s", kind, event)
 }

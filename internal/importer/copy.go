@@ -69,7 +69,7 @@ func (s *scan) next(ctx context.Context) (docs []bson.Doc, err error) {
 // sourceConcern is the readConcern with which the source is read: what a majority has, and all
 // whose events were applied.
 func (im *Importer) sourceConcern() bson.Doc {
-	if im.from.set == "" {
+	if !im.from.replicated() {
 		return nil
 	}
 	b := new(bson.Builder).String("level", "majority")

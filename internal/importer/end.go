@@ -37,6 +37,9 @@ type end struct {
 	ahead  time.Duration // how far its clock is ahead of this machine's
 }
 
+// replicated reports whether it is a set or a cluster.
+func (e *end) replicated() bool { return e.set != "" || e.router }
+
 // bypassWire is the maxWireVersion of servers that know bypassEmptyTsReplacement: 8.0.
 const bypassWire = 25
 

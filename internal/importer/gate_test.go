@@ -23,8 +23,9 @@ const (
 // importer dies.
 type gate struct {
 	mu         sync.Mutex
-	n          int // requests so far
-	at         int // the one at which it dies; 0 for none
+	n          int                       // requests so far
+	at         int                       // the one at which it dies; 0 for none
+	when       func(message []byte) bool // it dies at a request of this kind; nil for none
 	how        int
 	onlyFenced bool // what is late is a write in a session, or DDL that names a UUID
 	die        func()
@@ -124,13 +125,18 @@ func (g *gate) requests(in, out net.Conn) {
 		if _, err := io.ReadFull(in, message[16:]); err != nil {
 			return
 		}
-		if g.slow != nil && bytes.Contains(message, []byte("bypassDocumentValidation")) && bytes.Contains(message, []byte("insert\x00")) {
+		if g.slow != nil && copies(message) {
 			time.Sleep(g.slow())
 		}
 		if !g.pass(message, out) {
 			return
 		}
 	}
+}
+
+// copies reports whether a request is a batch of the copy.
+func copies(message []byte) bool {
+	return bytes.Contains(message, []byte("bypassDocumentValidation")) && bytes.Contains(message, []byte("insert\x00"))
 }
 
 // pass forwards a request, unless the importer dies of it.
@@ -144,7 +150,7 @@ func (g *gate) pass(message []byte, out net.Conn) bool {
 	if g.passed != nil {
 		g.passed(g.n)
 	}
-	if g.n != g.at {
+	if g.n != g.at && (g.when == nil || !g.when(message)) {
 		_, err := out.Write(message)
 		return err == nil
 	}

@@ -91,11 +91,11 @@ func (im *Importer) open(ctx context.Context) (err error) {
 // fit returns why these two ends cannot be a source and a target.
 func (im *Importer) fit() error {
 	switch ahead := im.to.ahead - im.from.ahead; {
-	case im.from.router || im.to.router:
-		return errors.New("a router is neither a source nor a target of an import yet: only replica sets are")
+	case im.to.router:
+		return errors.New("a router is no target of an import yet: only replica sets are")
 	case im.to.set == "":
 		return errors.New("the target has to be a replica set, as only those refuse the late writes of an importer that is dead: mayfly serve --replSet NAME --initiate makes one of a single server")
-	case im.from.set == "" && !im.o.Once:
+	case !im.from.replicated() && !im.o.Once:
 		return errors.New("a standalone has no change stream: stop its writes, and import with --once")
 	case ahead > maxAhead && !im.o.ClockAhead:
 		return fmt.Errorf("the target's clock is %s ahead of the source's, and it would remove documents so much earlier: set it right, or say --clockAhead", ahead.Round(time.Millisecond))

@@ -134,7 +134,7 @@ func equal(t testing.TB, from, to *peer) {
 		}
 		find := new(bson.Builder).String("find", d.coll)
 		if !d.late() {
-			find.OpenDoc("hint").Int32("_id", 1).Close()
+			find.OpenDoc("hint").Int32("_id", 1).Close().OpenDoc("sort").Int32("_id", 1).Close()
 		}
 		query := find.Finish()
 		x, err1 := a.all(ctx, d.db, query)

@@ -82,6 +82,13 @@ func uuidOf(v bson.Value) (u bson.UUID, ok bool) {
 
 // identify returns what tells a source from others.
 func identify(ctx context.Context, e *end) string {
+	if e.router {
+		docs, err := e.all(ctx, "config", new(bson.Builder).String("find", "version").Finish())
+		if err != nil || len(docs) == 0 {
+			return "cluster"
+		}
+		return "cluster " + docs[0].Lookup("clusterId").String()
+	}
 	if e.set == "" {
 		return "standalone " + strings.Join(e.uri.Hosts, ",")
 	}

@@ -83,7 +83,7 @@ func (s *stream) read(ctx context.Context) ([]bson.Doc, error) {
 			return nil, context.Cause(ctx)
 		case mongoerr.Is(err, mongoerr.ChangeStreamHistoryLost, mongoerr.ChangeStreamFatalError):
 			return nil, fmt.Errorf("the source's log does not reach back any more to what was not applied yet: the import has to begin anew: %w", err)
-		case !passing(err) && !mongoerr.Is(err, mongoerr.CursorNotFound, mongoerr.CursorKilled):
+		case !passing(err) && !mongoerr.Is(err, mongoerr.CursorNotFound, mongoerr.CursorKilled, mongoerr.QueryPlanKilled):
 			return nil, err
 		}
 		if since.IsZero() {

@@ -144,6 +144,15 @@ func (n *Node) currentDocument(ctx context.Context, op *catalog.Operation, key b
 	if q.Filter, err = match.Parse(filter, opts); err != nil {
 		return nil, err
 	}
+	d, err := n.firstOf(ctx, c, q)
+	if mongoerr.Is(err, mongoerr.QueryPlanKilled) && n.Catalog.LookupUUID(op.UUID) == nil {
+		return nil, nil // it was dropped meanwhile
+	}
+	return d, err
+}
+
+// firstOf returns the first document of a query, nil if there is none.
+func (n *Node) firstOf(ctx context.Context, c *catalog.Collection, q *exec.Query) (bson.Doc, error) {
 	cur, err := n.Exec.Find(ctx, c, q)
 	if err != nil {
 		return nil, err
