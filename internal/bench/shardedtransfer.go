@@ -74,7 +74,11 @@ func (b *bench) shardedTransfer(ctx context.Context, c *cluster, pg *foreign) er
 			for range shardedTurns {
 				for i := range systems {
 					s := &systems[i]
-					if err := keepLeast(ctx, &best[i], s, s.data, s.transfers(shards, share), b.o.Duration); err != nil {
+					profiled := func() error { return nil }
+					if i == 0 {
+						profiled = b.profileCluster(ctx, c, fmt.Sprintf("shardedTransfer-%d-%d", shards, share))
+					}
+					if err := errors.Join(keepLeast(ctx, &best[i], s, s.data, s.transfers(shards, share), b.o.Duration), profiled()); err != nil {
 						return fmt.Errorf("%s, %d shards, %d %%: %w", s.name, shards, share, err)
 					}
 				}

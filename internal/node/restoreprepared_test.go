@@ -104,12 +104,11 @@ func TestRestorePrepared(t *testing.T) {
 			for i := range 9 {
 				ok(fmt.Sprintf(`1 1 {"insert":"c","documents":[{"_id":%d,"pad":"%s"}]}`, 10+i, pad))
 			}
-			coordinator, own := "s0", name == "decided here"
+			own := name == "decided here"
 			if own {
 				ok(`- config {"create":"transaction_coordinators"}`)
-				coordinator = s.members["a"].ShardName()
 			}
-			at := ok(`1 1 {"prepareTransaction":1,"coordinator":"` + coordinator + `"}`).Lookup("prepareTimestamp").Timestamp()
+			at := ok(fmt.Sprintf(`1 1 {"prepareTransaction":1,"coordinator":"s0","own":%t}`, own)).Lookup("prepareTimestamp").Timestamp()
 			within := []string{copied(), copied(), copied()}
 			ok(`- {"update":"c","updates":[{"q":{"_id":2},"u":{"$inc":{"n":10}}}]}`) // behind the prepare
 			commit := at + 100

@@ -70,25 +70,15 @@ func transactionOf(op *command.Op) (transactionID, error) {
 // participants' commits, if it is known.
 func (s *Shard) coordinate(ctx context.Context, id transactionID, participants []string) (told uint64, err error) {
 	for {
-		c, err := s.underWay(id)
-		if err != nil {
-			return 0, err
-		}
-		if c == nil {
-			mine := s.newCoordination(id, participants)
-			other, full := s.reserve(mine)
-			switch {
-			case other != nil:
-				c = other
-			case full:
-				return 0, mongoerr.New(mongoerr.ExceededMemoryLimit, "too many commits of transactions over shards at a time: %d", maxCoordinations)
-			default:
-				began, err := s.beginCommit(ctx, mine)
-				if !began {
-					s.release(mine)
-					return 0, err
-				}
-				c = mine
+		mine := s.newCoordination(id, participants)
+		c, full := s.reserve(mine)
+		switch {
+		case c != nil:
+		case full:
+			return 0, mongoerr.New(mongoerr.ExceededMemoryLimit, "too many commits of transactions over shards at a time: %d", maxCoordinations)
+		default:
+			if c, err = s.beginCommit(ctx, mine); c == nil {
+				return 0, err
 			}
 		}
 		select {
@@ -110,33 +100,47 @@ func (s *Shard) coordinate(ctx context.Context, id transactionID, participants [
 	}
 }
 
-// beginCommit begins the reserved coordination of a transaction of which there is neither a machine
-// nor a document, by what its own participant says. If it does not begin, err is the outcome.
-func (s *Shard) beginCommit(ctx context.Context, c *coordination) (began bool, err error) {
+// beginCommit begins the reserved coordination of a transaction of which there is no machine: with
+// its document, if an earlier primary has decided it, or by what its own participant says. If it
+// does not begin, began is nil, and err the outcome.
+func (s *Shard) beginCommit(ctx context.Context, c *coordination) (began *coordination, err error) {
+	launched, doc, err := s.tryBegin(ctx, c)
+	if launched {
+		return c, nil
+	}
+	s.release(c)
+	if err != nil || doc == nil {
+		return nil, err
+	}
+	return s.goOn(c.id, doc)
+}
+
+// tryBegin is beginCommit without a document: if there is one, it has done nothing.
+func (s *Shard) tryBegin(ctx context.Context, c *coordination) (launched bool, doc bson.Doc, err error) {
 	d := s.node.Dispatcher
 	if err := d.TakesWrites(); err != nil {
-		return false, err
+		return false, nil, err
 	}
-	if doc, err := s.decision(c.id); err != nil || doc != nil { // stored since it was looked for
-		return false, errMachineEnded
+	if doc, err = s.decision(c.id); err != nil || doc != nil {
+		return false, doc, err
 	}
 	state, err := d.Part(ctx, c.id.session, c.id.number)
 	if err != nil {
-		return false, err
+		return false, nil, err
 	}
 	switch {
 	case state == command.PartCommitted:
-		return false, nil
+		return false, nil, nil
 	case state == command.PartInProgress && len(c.machine.Participants) > 0:
 		if _, err := s.collection(ctx, coordinators); err != nil { // before anything is prepared
-			return false, err
+			return false, nil, err
 		}
 		if !s.launch(c, step.TwoPhaseEvent{Kind: step.Started}) {
-			return false, errMachineEnded
+			return false, nil, errMachineEnded
 		}
-		return true, nil
+		return true, nil, nil
 	}
-	return false, s.presumeAbort(ctx, c)
+	return false, nil, s.presumeAbort(ctx, c)
 }
 
 // presumeAbort aborts the own participant of a transaction that nobody commits, for good. The
@@ -155,23 +159,6 @@ func (s *Shard) presumeAbort(ctx context.Context, c *coordination) error {
 		return nil
 	}
 	return errAborted(c.id.number)
-}
-
-// underWay returns the coordination of a transaction; one that was decided by an earlier
-// primary is begun again.
-func (s *Shard) underWay(id transactionID) (*coordination, error) {
-	t := &s.coordinations
-	t.Lock()
-	c := t.all[id]
-	t.Unlock()
-	if c != nil {
-		return c, nil
-	}
-	doc, err := s.decision(id)
-	if err != nil || doc == nil {
-		return nil, err
-	}
-	return s.goOn(id, doc)
 }
 
 // decision returns the stored decision of a transaction, nil for none.
@@ -318,14 +305,11 @@ func (s *Shard) decide(ctx context.Context, id transactionID) (commit uint64, ab
 	return 0, false, err
 }
 
-// askShard sends a command to a shard, this one among them. It is sent again if the answer was
-// lost. The reply is not nil.
+// askShard sends a command to another shard. It is sent again if the answer was lost. The reply
+// is not nil.
 func (s *Shard) askShard(ctx context.Context, name string, body bson.Doc) (bson.Doc, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, askTime, mongoerr.New(mongoerr.HostUnreachable, "shard %s has not answered in time", name))
 	defer cancel()
-	if name == s.node.ShardName() {
-		return s.run(ctx, "admin", body)
-	}
 	set, err := s.shardNamed(ctx, name)
 	if err != nil {
 		return bson.Empty, err

@@ -64,6 +64,7 @@ type coordinations struct {
 type coordination struct {
 	s      *Shard
 	id     transactionID
+	me     string // this shard's name, which it keeps meanwhile
 	birth  catalog.Evaluation
 	events chan step.TwoPhaseEvent
 	ended  chan struct{} // closed when it is over, or has ended with its term
@@ -98,8 +99,9 @@ func (s *Shard) evaluation() catalog.Evaluation {
 
 // newCoordination makes a coordination, which is not running yet.
 func (s *Shard) newCoordination(id transactionID, participants []string) *coordination {
+	me := s.node.ShardName()
 	return &coordination{
-		s: s, id: id, birth: s.evaluation(), machine: step.TwoPhase{Participants: participants, Own: s.node.ShardName()}, tries: map[string]int{},
+		s: s, id: id, me: me, birth: s.evaluation(), machine: step.TwoPhase{Participants: participants, Own: me}, tries: map[string]int{},
 		events: make(chan step.TwoPhaseEvent, 2*len(participants)+1), decided: make(chan struct{}), ended: make(chan struct{}),
 	}
 }
@@ -180,7 +182,7 @@ func (c *coordination) run(ctx context.Context, asking *sync.WaitGroup, e step.T
 			asking.Go(func() { c.prepare(ctx, name, a.Again) })
 		}
 		for _, name := range a.Tell {
-			word := decisionCommand(c.id, c.machine.Aborts, c.machine.Time, c.s.node.ShardName())
+			word := decisionCommand(c.id, c.machine.Aborts, c.machine.Time, c.me)
 			asking.Go(func() { c.tell(ctx, name, word, a.Again) })
 		}
 		switch next, ok := c.write(ctx, a); {
@@ -305,7 +307,10 @@ func decisionCommand(id transactionID, aborts bool, at uint64, coordinator strin
 
 // prepare asks a participant to prepare.
 func (c *coordination) prepare(ctx context.Context, name string, again bool) {
-	b := new(bson.Builder).Int32("prepareTransaction", 1).String("coordinator", c.s.node.ShardName())
+	b := new(bson.Builder).Int32("prepareTransaction", 1).String("coordinator", c.me)
+	if name == c.me {
+		b.Bool("own", true)
+	}
 	c.id.append(b)
 	reply, err := c.ask(ctx, name, b.Finish(), again)
 	e := step.TwoPhaseEvent{Kind: step.No, Shard: name}
@@ -360,7 +365,12 @@ func (c *coordination) ask(ctx context.Context, name string, body bson.Doc, agai
 			return bson.Empty, err
 		}
 	}
-	return c.s.askShard(ctx, name, body)
+	if name != c.me {
+		return c.s.askShard(ctx, name, body)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, askTime, mongoerr.New(mongoerr.HostUnreachable, "this shard has not answered in time"))
+	defer cancel()
+	return c.s.run(ctx, "admin", body)
 }
 
 // saysNothing reports whether an error of a request leaves open what the participant does.
