@@ -34,8 +34,10 @@ func (m validateMode) repairMode() string {
 }
 
 // parseValidateMode reads the options; any value counts as a bool. Errors: 72
-// for options that exclude each other, 115 for a validation in the background.
-func parseValidateMode(body bson.Doc, ns string) (m validateMode, err error) {
+// for options that exclude each other, 115 for a validation in the background,
+// which a standalone has not. On a member it is the same as one in the foreground,
+// which keeps nobody waiting either.
+func parseValidateMode(body bson.Doc, ns string, member bool) (m validateMode, err error) {
 	flag := func(name string) bool { return body.Lookup(name).Truthy() }
 	m = validateMode{
 		full: flag("full"), repair: flag("repair"), fixMultikey: flag("fixMultikey"),
@@ -52,7 +54,9 @@ func parseValidateMode(body bson.Doc, ns string) (m validateMode, err error) {
 		return refuse("both { background: true } and { repair: true }")
 	case m.conformance && m.repair:
 		return refuse("both { checkBSONConformance: true } and { repair: true }")
-	case background:
+	case m.full && background:
+		return refuse("both { background: true } and { full: true }")
+	case background && !member:
 		return m, mongoerr.New(mongoerr.CommandNotSupported,
 			"Running validate on collection { background: true } is not supported on the inMemory storage engine: %s", ns)
 	}
@@ -64,7 +68,7 @@ func (n *Node) runValidate(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	m, err := parseValidateMode(op.Body, ns.String())
+	m, err := parseValidateMode(op.Body, ns.String(), n.Dispatcher.Member != nil)
 	if err != nil {
 		return err
 	}
