@@ -31,17 +31,8 @@ type merging struct {
 	env    *expr.Env // of the pipeline, for let
 	update *update.Update
 	pass   command.Pass
-	failed error // the first write that failed
-	after  int   // documents since
-	size   int   // of the documents of a batch so far, in bytes
+	batch  pipeline.MergeBatch
 }
-
-// maxAfterFailure is how many documents a $merge still writes after a failure:
-// those that MongoDB would have sent in the same unordered batch.
-const maxAfterFailure = 1000
-
-// maxMergeBatch is how large MongoDB lets such a batch become, in bytes.
-const maxMergeBatch = 16 << 20
 
 // Merge opens the target of a $merge.
 func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
@@ -92,15 +83,8 @@ func (t *merging) parse(vars []string) (*update.Update, error) {
 
 // Add merges one document.
 func (t *merging) Add(ctx context.Context, d bson.Doc) error {
-	next := t.size+len(d) > maxMergeBatch
-	if next {
-		t.size = 0
-	}
-	t.size += len(d)
-	if t.failed != nil {
-		if t.after++; next || t.after > maxAfterFailure {
-			return t.Finish(ctx)
-		}
+	if t.batch.Begin(d) {
+		return t.Finish(ctx)
 	}
 	filter, d, err := t.filter(d)
 	if err != nil {
@@ -113,9 +97,7 @@ func (t *merging) Add(ctx context.Context, d bson.Doc) error {
 		if ctx.Err() != nil {
 			return err
 		}
-		if t.failed == nil {
-			t.failed = err
-		}
+		t.batch.Fail(err)
 	}
 	return nil
 }
@@ -130,9 +112,7 @@ func (t *merging) write(ctx context.Context, filter *match.Filter, d bson.Doc) e
 		}
 		return err
 	}
-	if t.m.WhenMatched == "merge" || t.m.WhenMatched == "keepExisting" {
-		d = sorted(d)
-	}
+	d = t.m.Ordered(d)
 	u, env, err := t.updater(d)
 	if err != nil {
 		return err
@@ -148,7 +128,7 @@ func (t *merging) write(ctx context.Context, filter *match.Filter, d bson.Doc) e
 		case "fail":
 			return mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
 		}
-		err = t.insert(ctx, t.complete(d))
+		err = t.insert(ctx, t.m.Completed(d))
 		if attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
 			return err
 		}
@@ -157,38 +137,6 @@ func (t *merging) write(ctx context.Context, filter *match.Filter, d bson.Doc) e
 			return err
 		}
 	}
-}
-
-// sorted is d with its fields in the order in which a $set adds them: by name,
-// _id first.
-func sorted(d bson.Doc) bson.Doc {
-	names := make([]string, 0, d.Len())
-	for it := d.Iter(); it.Next(); {
-		if it.Key != "_id" {
-			names = append(names, it.Key)
-		}
-	}
-	slices.Sort(names)
-	b := new(bson.Builder).Value("_id", d.Lookup("_id"))
-	for _, name := range names {
-		b.Value(name, d.Lookup(name))
-	}
-	return b.Finish()
-}
-
-// complete adds the fields of the filter, as an upsert of $merge would: null
-// for those that d lacks.
-func (t *merging) complete(d bson.Doc) bson.Doc {
-	if t.m.WhenMatched != "merge" && t.m.WhenMatched != "keepExisting" {
-		return d
-	}
-	b := new(bson.Builder).Fields(d)
-	for _, path := range t.on {
-		if len(path) == 1 && path[0] != "_id" && !d.Has(path[0]) {
-			b.Null(path[0])
-		}
-	}
-	return b.Finish()
 }
 
 // filter returns the filter for the document into which d is merged. It
@@ -281,6 +229,9 @@ func (t *merging) updateOne(ctx context.Context, filter *match.Filter, u *update
 
 func (t *merging) insert(ctx context.Context, d bson.Doc) error {
 	if t.c == nil {
+		if err := t.ns.ValidateCreate(); err != nil {
+			return err
+		}
 		c, err := t.w.n.createByUse(ctx, t.w.op, t.ns)
 		if mongoerr.Is(err, mongoerr.NamespaceExists) {
 			c, err = t.w.n.Catalog.Lookup(t.ns), nil
@@ -298,7 +249,7 @@ func (t *merging) Finish(ctx context.Context) error {
 	if err := t.writer.Commit(ctx); err != nil {
 		return err
 	}
-	return t.failed
+	return t.batch.Err()
 }
 
 // Close drops what is not committed. What was committed before stays.

@@ -38,6 +38,10 @@ type aggregation struct {
 	shown     string        // the client's namespace
 	mapReduce *mapReduction // it belongs to; nil for none
 	apart     bool          // something lies below a view that it names, on other shards
+	above     int           // how many stages in front are those of views
+	within    bool          // it is a part of a stage of another pipeline
+	known     []string      // the metadata that shards send in fields, by their numbers
+	hidden    string        // another field that shards send for the router; "" for none
 	unmet     results       // write concerns of $out and $merge that were not met, one for each shard
 }
 
@@ -106,7 +110,7 @@ func (a *aggregation) run(ctx context.Context) error {
 		}
 		a.db, a.coll = splitNamespace(v.ns)
 		a.collation = v.collation
-		a.list = slices.Concat(v.pipeline, a.list)
+		a.list, a.above = slices.Concat(v.pipeline, a.list), a.above+len(v.pipeline)
 		if a.op.Generic.APIStrict {
 			if err := node.StrictPipeline(a.list); err != nil {
 				return err
@@ -155,7 +159,13 @@ func (a *aggregation) body(rt *route, name string, list []bson.Value) bson.Doc {
 		a.mapReduce.body(a, b)
 		appendRest(b, a.op.Body, mapReduceFields...)
 	} else {
-		appendRest(b, a.op.Body, "pipeline", "collation", "explain")
+		leave := []string{"pipeline", "collation", "explain"}
+		if a.within { // the client's hint is for its own collection, and variables may have other values
+			if leave = append(leave, "hint", "let"); !a.let.IsEmpty() {
+				b.Doc("let", a.let)
+			}
+		}
+		appendRest(b, a.op.Body, leave...)
 	}
 	if rt != nil {
 		rt.appendVersions(b, name)
@@ -203,9 +213,14 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 // that this reads, if these are known.
 func (a *aggregation) divide(ctx context.Context, rt *route) (parts, parsedPipeline, error) {
 	p := split(a.list)
-	here, err := a.parse(ctx, rt, p.merge, &pipeline.Options{Joins: true})
+	meta := p.meta()
+	here, err := a.parse(ctx, rt, p.merge, &pipeline.Options{Joins: true, Meta: meta})
 	if err != nil {
 		return p, here, err
+	}
+	if !p.divided {
+		a.known = intersection(here.Meta(), meta)
+		p.shards = showKnown(p.shards, a.known)
 	}
 	if names := here.Reads(); names != nil && !p.divided && len(here.Meta()) == 0 {
 		if fields, ok := p.only(names); ok {
@@ -323,7 +338,7 @@ func (a *aggregation) merge(ctx context.Context, in documentCursor, parsed parse
 	s.env.Watch(ctx)
 	var from pipeline.Iterator
 	if in != nil {
-		from = in
+		from = a.reveal(in, run)
 	}
 	if m.Iterator, err = parsed.Optimize().Open(from, run); err != nil {
 		m.account.Close()
@@ -370,7 +385,7 @@ func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, o
 
 // check parses the whole pipeline.
 func (a *aggregation) check(ctx context.Context, rt *route) error {
-	_, err := a.parse(ctx, rt, a.list, &pipeline.Options{Collectionless: a.coll == ""})
+	_, err := a.parse(ctx, rt, a.list, &pipeline.Options{Collectionless: a.coll == "", Above: a.above})
 	if needsJavaScript(err) { // which the shards' part may have
 		return nil
 	}

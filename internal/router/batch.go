@@ -57,11 +57,17 @@ type concernError struct {
 	doc   bson.Doc
 }
 
+// partBytes bounds the statements of a part that has several, as in mongos. With what the router
+// adds to them (their numbers, versions, ranges) a part stays below what a message may have, which
+// a client's own batch may fill.
+const partBytes = bson.MaxDocumentSize
+
 // part is the statements for one shard that are sent in one command.
 type part struct {
 	shard      string
 	statements []*statement
 	docs       []bson.Doc // in the form for the shard
+	size       int        // of docs, bytes
 	mayBe      bson.Doc   // the chunk that may contain a changed shard key; nil for none
 	within     *transaction
 	reply      bson.Doc
@@ -155,7 +161,9 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 			if b.ordered && len(parts) > 0 {
 				break
 			}
-			b.fail(s, err)
+			if b.fail(s, err); b.ordered {
+				return nil, nil, nil
+			}
 			continue
 		}
 		switch {
@@ -171,12 +179,20 @@ func (b *batch) divide(rt *route) (parts []part, alone *statement, err error) {
 			return parts, nil, nil
 		}
 		p.shards = s.leftTo(rt, p.shards)
+		doc := s.bounded()
+		if slices.ContainsFunc(parts, func(q part) bool { return q.size+len(doc) > partBytes && slices.Contains(p.shards, q.shard) }) {
+			if b.ordered {
+				return parts, nil, nil
+			}
+			continue // after the others
+		}
 		for _, name := range p.shards {
 			i := slices.IndexFunc(parts, func(p part) bool { return p.shard == name })
 			if i < 0 {
 				i, parts = len(parts), append(parts, part{shard: name})
 			}
-			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, s.bounded())
+			parts[i].statements, parts[i].docs = append(parts[i].statements, s), append(parts[i].docs, doc)
+			parts[i].size += len(doc)
 		}
 		if b.ordered && len(p.shards) > 1 {
 			return parts, nil, nil

@@ -38,6 +38,7 @@ type remote struct {
 	tx       *transaction // that opened it; nil for none
 	tailable bool
 	await    bool
+	asked    bool                                    // has been asked for more than its first batch
 	batch    []bson.Doc                              // documents not yet returned
 	label    func(shard string, d bson.Doc) bson.Doc // adds the shard's name to a document; nil for none
 	key      []byte                                  // sort key of the next document, in a sorted merge
@@ -129,6 +130,7 @@ func (m *remote) fetch(ctx context.Context, wait time.Duration) fetched {
 
 // take makes an answer the batch.
 func (m *remote) take(got fetched) error {
+	m.asked = true
 	if got.err != nil {
 		m.id = 0
 		return got.err
@@ -206,9 +208,11 @@ func (c single) Next(ctx context.Context) (bson.Doc, error) { return c.next(ctx)
 // Close implements command.Cursor.
 func (c single) Close() { closeAll([]*remote{c.remote}) }
 
-// Exhausted implements command.Finite.
+// Exhausted implements command.Finite. The first batch has the size that the client asked for, so
+// that the shard has judged. Of later ones, which are larger, nothing is said: as from a server,
+// and from mongos, the client learns the end from a batch that is not full.
 func (c single) Exhausted() bool {
-	return c.id == 0 && len(c.batch) == 0
+	return c.id == 0 && len(c.batch) == 0 && !c.asked
 }
 
 // Await implements command.Awaiter by an awaited getMore on the shard.
@@ -272,16 +276,6 @@ func (c *concatenation) fetch(ctx context.Context) error {
 
 // Close implements command.Cursor and pipeline.Iterator.
 func (c *concatenation) Close() { closeAll(c.all) }
-
-// Exhausted implements command.Finite.
-func (c *concatenation) Exhausted() bool {
-	for _, m := range c.all {
-		if m.id != 0 || len(m.batch) > 0 {
-			return false
-		}
-	}
-	return true
-}
 
 // merge merges sorted cursors of several shards.
 type merge struct {

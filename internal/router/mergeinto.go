@@ -24,6 +24,8 @@ type mergeInto struct {
 	m   *pipeline.Merge
 	ns  string
 	env *expr.Env // of the pipeline, for let
+	// batch keeps the first statement that failed.
+	batch pipeline.MergeBatch
 }
 
 func (w *world) newMerge(m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
@@ -47,9 +49,13 @@ func (t *mergeInto) variables(d bson.Doc) (bson.Doc, error) {
 	return b.Finish(), nil
 }
 
-// write executes one statement of the target.
+// write executes statements of the target. The error is one of the whole command, without results,
+// or that of the first statement that failed.
 func (w *world) write(ctx context.Context, ns string, k kind, docs ...bson.Doc) (*results, error) {
 	b := &batch{r: w.a.r, op: w.a.op, ns: ns, common: w.common()}
+	if k == updates && !w.a.let.IsEmpty() { // whenMatched's pipeline sees them
+		b.common = new(bson.Builder).Fields(b.common).Doc("let", w.a.let).Finish()
+	}
 	for i, d := range docs {
 		b.pending = append(b.pending, &statement{kind: k, index: i, doc: d})
 	}
@@ -79,21 +85,37 @@ func (w *world) common() bson.Doc {
 	return b.Finish()
 }
 
-// Add implements pipeline.Target.
+// Add implements pipeline.Target. Where a statement fails, the rest of its batch is written before
+// the $merge ends, as from one server.
 func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
-	d = withID(d)
+	if t.batch.Begin(d) {
+		return t.batch.Err()
+	}
+	statement, err := t.merge(ctx, t.m.Ordered(withID(d)))
+	if err != nil && statement && ctx.Err() == nil {
+		t.batch.Fail(err)
+		return nil
+	}
+	return err
+}
+
+// merge merges one document. statement says that the error is one of a statement.
+func (t *mergeInto) merge(ctx context.Context, d bson.Doc) (statement bool, err error) {
 	if t.m.WhenMatched == "fail" {
-		_, err := t.w.write(ctx, t.ns, inserts, d)
-		return err
+		out, err := t.w.write(ctx, t.ns, inserts, d)
+		if mongoerr.Is(err, mongoerr.DuplicateKey) {
+			err = mongoerr.Under(err, "$merge failed due to a DuplicateKey error")
+		}
+		return out != nil, err
 	}
 	var filter bson.Builder
 	for _, path := range t.m.On {
 		v := valueAt(d, path)
 		switch {
 		case v.Type == bson.TypeArray:
-			return mongoerr.New(mongoerr.Code(51185), "$merge write error: 'on' field cannot be an array")
+			return false, mongoerr.New(mongoerr.Code(51185), "$merge write error: 'on' field cannot be an array")
 		case v.IsNullish() && !t.m.Nullable && path != "_id":
-			return mongoerr.New(mongoerr.Code(51132), "$merge write error: 'on' field cannot be missing, null, undefined or an array if supporting index is sparse")
+			return false, mongoerr.New(mongoerr.Code(51132), "$merge write error: 'on' field cannot be missing, null, undefined or an array if supporting index is sparse")
 		case v.IsMissing():
 			v = bson.Null
 		}
@@ -101,29 +123,29 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 	}
 	variables, err := t.variables(d)
 	if err != nil {
-		return err
+		return false, err
 	}
 	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).Doc("c", variables)
 	if !t.w.a.collation.IsEmpty() {
 		b.Doc("collation", t.w.a.collation)
 	}
-	statement := b.Finish()
+	update := b.Finish()
 	for attempt := 0; ; attempt++ {
-		out, err := t.w.write(ctx, t.ns, updates, statement)
+		out, err := t.w.write(ctx, t.ns, updates, update)
 		if mongoerr.Is(err, mongoerr.ImmutableField) {
 			err = mongoerr.Under(err, "$merge failed to update the matching document, did you attempt to modify the _id or the shard key?")
 		}
 		if err != nil || out.n > 0 {
-			return err
+			return out != nil, err
 		}
 		switch t.m.WhenNotMatched {
 		case "discard":
-			return nil
+			return false, nil
 		case "fail":
-			return mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
+			return true, mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
 		}
-		if _, err = t.w.write(ctx, t.ns, inserts, d); attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
-			return err
+		if out, err = t.w.write(ctx, t.ns, inserts, t.m.Completed(d)); attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+			return out != nil, err
 		}
 	}
 }
@@ -144,7 +166,7 @@ func valueAt(d bson.Doc, path string) bson.Value {
 }
 
 // Finish implements pipeline.Target.
-func (t *mergeInto) Finish(context.Context) error { return nil }
+func (t *mergeInto) Finish(context.Context) error { return t.batch.Err() }
 
 // Close implements pipeline.Target.
 func (t *mergeInto) Close() {}

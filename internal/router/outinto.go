@@ -30,6 +30,9 @@ func (w *world) newOut(ctx context.Context, o *pipeline.Out) (pipeline.Target, e
 	if err != nil {
 		return nil, err
 	}
+	if err := o.Check(); err != nil {
+		return nil, err
+	}
 	if rt.chunks != nil {
 		return nil, mongoerr.New(mongoerr.Code(28769), "namespace '%s' is sharded so it can't be used for $out'", to)
 	}
@@ -65,7 +68,11 @@ func (t *outInto) create(ctx context.Context, rt *route, o *pipeline.Out) error 
 		}
 	}
 	if len(found) > 0 {
-		create.Fields(document(found[0].Lookup("options")))
+		options := document(found[0].Lookup("options"))
+		if options.Lookup("capped").Truthy() {
+			return mongoerr.New(mongoerr.Code(17152), "namespace '%s' is capped so it can't be used for $out", t.to)
+		}
+		create.Fields(options)
 	}
 	if _, err = ask(create.Finish()); err != nil || len(found) == 0 {
 		return err

@@ -2,12 +2,14 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // world gives the stages of the router's part access to the cluster.
@@ -21,37 +23,145 @@ func (w *world) Source(_ context.Context, name string, _ bson.Value) (pipeline.I
 	return nil, mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
 }
 
-// Read implements pipeline.World: it reads another collection, on any shard. The shards
-// apply the filter that the pipeline begins with.
+// Read implements pipeline.World: it reads another collection, on any shard. The shards execute what
+// the pipeline begins with: a filter, a search, or a stage that shows the state of the collection.
 func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
-	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll}
-	filter := bson.Empty
-	if len(p.Stages) > 0 {
-		if _, ok := p.Stages[0].(*pipeline.GeoNear); ok {
-			return nil, mongoerr.New(mongoerr.CommandNotSupported, "$geoNear on a collection that is not on the shard of the others is not supported")
-		}
-		if m, ok := p.Stages[0].(*pipeline.Match); ok && plain(m.Filter.Root()) {
-			filter = m.Serialize().Doc()
-			other.list = []bson.Value{stage("$match", bson.Document(filter))}
-		}
+	if (schema.Namespace{DB: ns.DB, Coll: ns.Coll}).Validate() != nil { // no collection has such a name
+		return p.Open(&pipeline.List{}, r)
 	}
-	var in documentCursor
-	err := w.a.r.byRoute(ctx, w.a.op, ns.DB+"."+ns.Coll, func(rt *route) error {
-		shards, err := rt.targets(w.a.op, filter, nil, w.a.collation)
-		if err != nil {
-			return err
-		}
-		in, err = other.openShards(ctx, rt, shards, parts{shards: other.list})
-		return err
-	})
+	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll, within: true}
+	below, err := other.below(p, r)
 	if err != nil {
 		return nil, err
 	}
-	it, err := p.Open(in, r)
+	var in documentCursor
+	if below.shows {
+		in, err = other.showOwners(ctx, below.stages[0])
+	} else {
+		err = w.a.r.byRoute(ctx, w.a.op, other.shown, func(rt *route) error {
+			shards, err := rt.targets(w.a.op, below.filter, nil, w.a.collation)
+			if err == nil {
+				in, err = other.openShards(ctx, rt, shards, parts{shards: below.stages, sort: below.sort})
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return nil, err
+	}
+	it, err := below.rest.Open(other.reveal(in, r), r)
 	if err != nil {
 		return nil, err
 	}
 	return watching{it, r.Env}, nil
+}
+
+// below is a pipeline over another collection, divided: what the shards execute, and the rest.
+type below struct {
+	stages []bson.Value
+	filter bson.Doc // by which the shards are targeted
+	sort   bson.Doc // by which their documents are merged; nil for none
+	shows  bool     // the only stage shows the state of each owner
+	rest   *pipeline.Pipeline
+}
+
+// below divides a pipeline over a's collection.
+func (a *aggregation) below(p *pipeline.Pipeline, r *pipeline.Run) (*below, error) {
+	b := &below{filter: bson.Empty, rest: p}
+	if len(p.Stages) == 0 {
+		return b, nil
+	}
+	meta, first := []string(nil), p.Stages[0]
+	switch s := first.(type) {
+	case *pipeline.Server:
+		if b.shows = ofServers[s.Name()] == "owners"; b.shows {
+			b.stages, b.rest = []bson.Value{stage(s.Name(), s.Arg)}, &pipeline.Pipeline{Stages: p.Stages[1:]}
+		}
+		return b, nil
+	case *pipeline.GeoNear:
+		arg, let, err := s.At(r.Env)
+		if err != nil {
+			return nil, err
+		}
+		a.let = let
+		near := splitNear(nil, arg, nil)
+		b.stages, b.sort, b.rest = near.shards, near.sort, &pipeline.Pipeline{Stages: p.Stages[1:]}
+		if len(near.merge) > 0 {
+			a.hidden = hiddenDistance
+		}
+		meta = []string{"geoNearDistance", "geoNearPoint"}
+	default:
+		b.match(p)
+		if b.rest != p { // there is a $text
+			meta = []string{"textScore", "score"}
+		}
+	}
+	a.known = intersection(b.rest.Meta(), meta)
+	b.stages = showKnown(b.stages, a.known)
+	return b, nil
+}
+
+// match leaves to the shards the filters that the pipeline begins with, as far as they can be sent.
+// The router applies them again, but for a $text, which needs an index.
+func (b *below) match(p *pipeline.Pipeline) {
+	var sent []match.Node
+	rest := slices.Clone(p.Stages)
+	text := false
+	for i, s := range p.Stages {
+		m, ok := s.(*pipeline.Match)
+		if !ok {
+			break
+		}
+		root := m.Filter.Root()
+		if match.TextIn(root) == nil {
+			if plain(root) {
+				sent = append(sent, root)
+			}
+			continue
+		}
+		here, left := match.SplitBy(root, func(n match.Node) bool {
+			_, ok := n.(*match.Text)
+			return ok || plain(n)
+		})
+		if match.TextIn(left) != nil {
+			continue
+		}
+		text, sent = true, append(sent, here)
+		rest[i] = &pipeline.Match{Filter: match.FilterOf(left)}
+	}
+	if len(sent) == 0 {
+		return
+	}
+	b.filter = match.Serialize(match.AndOf(sent...))
+	b.stages = []bson.Value{stage("$match", bson.Document(b.filter))}
+	if text {
+		b.rest = &pipeline.Pipeline{Stages: rest}
+	}
+}
+
+// showOwners runs a stage that shows the state of a's collection on each shard that has a part of it.
+func (a *aggregation) showOwners(ctx context.Context, source bson.Value) (documentCursor, error) {
+	rt, err := a.r.newestRoute(ctx, a.shown)
+	if err != nil {
+		return nil, err
+	}
+	name, _ := source.Doc().First()
+	all, err := each(rt.owners(), func(shard string) (*remote, error) {
+		answer, err := a.r.ask(ctx, a.op, question{shard: shard, db: a.db, body: a.body(nil, shard, []bson.Value{source}), reads: true})
+		if err != nil {
+			return nil, err
+		}
+		m, err := a.r.newRemote(a.op, shard, answer)
+		if err == nil {
+			m.label = labels[name]
+		}
+		return m, err
+	})
+	if err != nil {
+		closeAll(all)
+		return nil, err
+	}
+	return &labelled{concatenation{all: all}, nil}, nil
 }
 
 // plain reports whether a filter can be sent to shards as text: it has no variables, no
@@ -114,31 +224,48 @@ func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.
 
 // view is what defines a view, {viewOn, pipeline}; nil if there is no view of that name.
 func (r *Router) view(ctx context.Context, op *command.Op, db, coll string) (bson.Doc, error) {
-	rt, err := r.route(ctx, db+"."+coll)
-	if err != nil || rt.chunks != nil || rt.primary == "" {
+	found, err := r.listed(ctx, op, db, coll)
+	if found == nil || err != nil {
 		return nil, err
 	}
-	filter := new(bson.Builder).OpenDoc("filter").String("name", coll).String("type", "view").Close().Finish()
-	answer, err := r.ask(ctx, op, question{shard: rt.primary, db: db, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true, outside: true})
-	if err != nil {
-		return nil, err
-	}
-	found := documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch"))
-	if len(found) == 0 {
-		return nil, nil
-	}
-	options := document(found[0].Lookup("options"))
+	options := document(found.Lookup("options"))
 	if options.Lookup("viewOn").Type != bson.TypeString || options.Lookup("pipeline").Type != bson.TypeArray {
 		return nil, nil
 	}
 	return options, nil
 }
 
+// listed is what the primary shard's listCollections says of a collection that is not sharded; nil if
+// there is none of that name.
+func (r *Router) listed(ctx context.Context, op *command.Op, db, coll string) (bson.Doc, error) {
+	rt, err := r.route(ctx, db+"."+coll)
+	if err != nil || rt.chunks != nil || rt.primary == "" {
+		return nil, err
+	}
+	filter := new(bson.Builder).OpenDoc("filter").String("name", coll).Close().Finish()
+	answer, err := r.ask(ctx, op, question{shard: rt.primary, db: db, body: new(bson.Builder).Int32("listCollections", 1).Fields(filter).Finish(), reads: true, outside: true})
+	if err != nil {
+		return nil, err
+	}
+	if found := documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch")); len(found) > 0 {
+		return found[0], nil
+	}
+	return nil, nil
+}
+
 // maxViews bounds views over views.
 const maxViews = 20
 
-// MergeTarget implements pipeline.Namespaces: a $merge needs a unique index on its fields.
+// MergeTarget implements pipeline.Namespaces: a $merge needs a collection that is no time series, and
+// a unique index on its fields.
 func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable bool, err error) {
+	target, err := n.a.r.listed(n.ctx, n.a.op, ns.DB, ns.Coll)
+	if err != nil {
+		return false, err
+	}
+	if kind := target.Lookup("type"); kind.Type == bson.TypeString && kind.Str() != "collection" {
+		return false, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
+	}
 	if len(on) == 1 && on[0] == "_id" {
 		return false, nil
 	}

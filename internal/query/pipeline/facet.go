@@ -45,7 +45,7 @@ func parseFacet(arg bson.Value, p *parsing) (Stage, error) {
 			}
 		}
 		opts := *p.Options
-		opts.inside, opts.inFacet = "$facet", true
+		opts.inside, opts.inFacet, opts.Meta = "$facet", true, nil
 		sub, faults, err := parse(it.Value.Doc().Slice(), &opts)
 		if err != nil {
 			return nil, err

@@ -67,7 +67,7 @@ func (p *parsing) subPipeline(ns Namespace, list []bson.Value, vars []string) (*
 	}
 	opts := p.Options.with(vars)
 	opts.Collectionless, opts.DB = ns.Coll == "", f.NS.DB
-	opts.NS, opts.Above = ns, f.joinAt
+	opts.NS, opts.Above, opts.Meta = ns, f.joinAt, nil
 	opts.inside, opts.depth = p.name, p.depth+1
 	var err error
 	var faults *expr.Faults

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -29,8 +30,9 @@ type GeoNear struct {
 	spherical  bool
 	multiplier float64
 	// Key is the path of the indexed field, "" for that of the only index.
-	Key string
-	arg bson.Doc
+	Key  string
+	arg  bson.Doc
+	vars []string // in scope
 }
 
 // parseGeoNear parses the stage. Errors: 10065, 5860400 to 5860402 for near,
@@ -43,7 +45,7 @@ func parseGeoNear(arg bson.Value, p *parsing) (Stage, error) {
 	if !arg.Doc().Has("near") {
 		return nil, mongoerr.New(5860400, "$geoNear requires a 'near' argument")
 	}
-	g := &GeoNear{multiplier: 1, arg: arg.Doc()}
+	g := &GeoNear{multiplier: 1, arg: arg.Doc(), vars: slices.Clone(p.Expr.Vars)}
 	for it := arg.Doc().Iter(); it.Next(); {
 		if it.Key == "uniqueDocs" { // deprecated, and ignored
 			continue
@@ -199,6 +201,30 @@ func (g *GeoNear) Name() string { return "$geoNear" }
 
 // Serialize is the specification, with the key that was chosen.
 func (g *GeoNear) Serialize() bson.Value { return bson.Document(g.arg) }
+
+// At is the specification for another server, with the values that its arguments have in env, and the
+// let of the variables that its query reads.
+func (g *GeoNear) At(env *expr.Env) (arg, let bson.Doc, err error) {
+	var b bson.Builder
+	for name, v := range g.arg.All() {
+		if e := map[string]expr.Expr{"near": g.near, "minDistance": g.min, "maxDistance": g.max}[name]; e != nil {
+			if v, err = e.Eval(env.WithRoot(bson.Empty)); err != nil {
+				return nil, nil, err
+			}
+		}
+		b.Value(name, v)
+	}
+	var values bson.Builder
+	if g.Filter != nil {
+		read := match.DependsOn(g.Filter.Root()).Vars
+		for i, name := range g.vars {
+			if slices.Contains(read, name) && !slices.Contains(g.vars[i+1:], name) && !env.Var(i).IsMissing() {
+				values.OpenDoc(name).Value("$literal", env.Var(i)).Close()
+			}
+		}
+	}
+	return b.Finish(), values.Finish(), nil
+}
 
 // deps adds the dependencies of the stage: variables, and the whole document.
 func (g *GeoNear) deps(d *expr.Deps) {

@@ -44,6 +44,84 @@ func (m *Merge) Update() bson.Value {
 	return m.Pipeline
 }
 
+// adds reports whether the mode adds the fields of the incoming document one by one.
+func (m *Merge) adds() bool { return m.WhenMatched == "merge" || m.WhenMatched == "keepExisting" }
+
+// Ordered is d with its fields in the order in which the mode adds them: by name, _id first. In
+// modes that add none it is d.
+func (m *Merge) Ordered(d bson.Doc) bson.Doc {
+	if !m.adds() {
+		return d
+	}
+	names := make([]string, 0, d.Len())
+	for it := d.Iter(); it.Next(); {
+		if it.Key != "_id" {
+			names = append(names, it.Key)
+		}
+	}
+	slices.Sort(names)
+	b := new(bson.Builder).Value("_id", d.Lookup("_id"))
+	for _, name := range names {
+		b.Value(name, d.Lookup(name))
+	}
+	return b.Finish()
+}
+
+// Completed is the document that is inserted for d: where the mode adds fields, with null for
+// those of On that d lacks, as an upsert would have them.
+func (m *Merge) Completed(d bson.Doc) bson.Doc {
+	if !m.adds() {
+		return d
+	}
+	b := new(bson.Builder).Fields(d)
+	for _, path := range m.On {
+		if path != "_id" && !strings.Contains(path, ".") && !d.Has(path) {
+			b.Null(path)
+		}
+	}
+	return b.Finish()
+}
+
+// MergeBatch keeps the first failure of a $merge while it writes the documents that MongoDB would
+// have sent in the same unordered batch.
+type MergeBatch struct {
+	failed error
+	after  int // documents since
+	size   int // of the documents of a batch so far, in bytes
+}
+
+const (
+	// maxAfterFailure is how many documents a $merge still writes after a failure.
+	maxAfterFailure = 1000
+	// maxMergeBatch is how large MongoDB lets such a batch become, in bytes.
+	maxMergeBatch = 16 << 20
+)
+
+// Begin notes that d is written next. It reports whether the $merge ends before that, by its
+// failure.
+func (b *MergeBatch) Begin(d bson.Doc) (ends bool) {
+	next := b.size+len(d) > maxMergeBatch
+	if next {
+		b.size = 0
+	}
+	b.size += len(d)
+	if b.failed == nil {
+		return false
+	}
+	b.after++
+	return next || b.after > maxAfterFailure
+}
+
+// Fail notes that a write failed.
+func (b *MergeBatch) Fail(err error) {
+	if b.failed == nil {
+		b.failed = err
+	}
+}
+
+// Err is the first failure, nil for none.
+func (b *MergeBatch) Err() error { return b.failed }
+
 func parseMerge(arg bson.Value, p *parsing) (Stage, error) {
 	m := &Merge{On: []string{"_id"}, WhenMatched: "merge", WhenNotMatched: "insert"}
 	switch arg.Type {

@@ -11,9 +11,8 @@ import (
 )
 
 // checkMeta rejects the metadata of a text search or of a ranking if there is none:
-// error 40218.
-func (p *Pipeline) checkMeta() error {
-	var has []string
+// error 40218. has is what there is of the documents below.
+func (p *Pipeline) checkMeta(has []string) error {
 	var sort *Sort // the last one before the stage
 	for i, s := range p.Stages {
 		switch s := s.(type) {

@@ -32,6 +32,8 @@ type Options struct {
 	// Joins says that a router runs the pipeline over what shards send: it may begin by
 	// joining the states of their groups.
 	Joins bool
+	// Meta is the metadata with which the documents come that the pipeline runs over.
+	Meta []string
 	// Namespaces knows the other collections; nil takes all names as they are.
 	Namespaces Namespaces
 
@@ -100,7 +102,7 @@ func parseStages(list []bson.Value, o *Options) (*Pipeline, error) {
 	if err := p.placeGeoNear(); err != nil {
 		return nil, err
 	}
-	if err := p.checkMeta(); err != nil {
+	if err := p.checkMeta(o.Meta); err != nil {
 		return nil, err
 	}
 	p.flatten()
