@@ -13,7 +13,8 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/backup"
-	"github.com/mayflydb/mayfly/internal/backup/bucket"
+	"github.com/mayflydb/mayfly/internal/objectstore"
+	"github.com/mayflydb/mayfly/internal/objectstore/bucket"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
@@ -77,12 +78,13 @@ func (o *backupOptions) repository(ctx context.Context, place string, create boo
 			return nil, err
 		}
 	}
-	store := backup.NewDirectory(place)
+	store := objectstore.NewDirectory(place)
 	if bucket.Is(place) {
-		var err error
-		if store, err = bucket.New(ctx, place); err != nil {
+		b, err := bucket.New(ctx, place)
+		if err != nil {
 			return nil, err
 		}
+		b.Owns, store = backup.IsObject, b
 	} else if scheme, _, ok := strings.Cut(place, "://"); ok { // of the rest, some may be a password
 		return nil, fmt.Errorf("a repository is in a directory or in a bucket, s3://BUCKET/PREFIX, and not in one of %s://", scheme)
 	}

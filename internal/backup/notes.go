@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"path"
 	"strings"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // ownerNote begins what is noted of an owner.
@@ -19,7 +21,7 @@ const ownerNote = "owner-"
 type notes struct {
 	r     *Repository
 	begin string // of the names
-	lock  Lock
+	lock  objectstore.Lock
 	names []string
 	owner string            // by which the server knows the backup
 	again bool              // it was killed before

@@ -13,6 +13,8 @@ import (
 	"strings"
 
 	"github.com/klauspost/compress/zstd"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // An object is objectMagic, whether it is sealed, one byte, and its content compressed by
@@ -30,11 +32,8 @@ const (
 	filesDirectory   = "files"
 	backupsDirectory = "backups"
 	logDirectory     = "log"
-	tempDirectory    = "tmp"
 	damagedDirectory = "damaged"
 	notesDirectory   = "notes"
-	// LocksDirectory has the locks of a store whose files cannot be locked.
-	LocksDirectory = "locks"
 )
 
 // DamageError says that an object is not what was written.
@@ -216,7 +215,7 @@ func (r *Repository) has(ctx context.Context, name string) (bool, error) {
 
 // list lists the objects in a directory, those of its directories too, in order. A file that
 // is no object is left out.
-func (r *Repository) list(ctx context.Context, directory string) (objects []StoredFile, err error) {
+func (r *Repository) list(ctx context.Context, directory string) (objects []objectstore.StoredFile, err error) {
 	all, err := r.store.List(ctx, directory)
 	for _, f := range all {
 		if isSum(f.Name[max(0, len(f.Name)-sumBytes):]) {

@@ -7,13 +7,16 @@ import (
 	"io"
 	"os"
 	"path"
+	"path/filepath"
 	"testing"
 	"testing/iotest"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // failing is a store that reads some bytes and fails.
 type failing struct {
-	Store
+	objectstore.Store
 	after int64
 	err   error
 }
@@ -32,7 +35,7 @@ func (f *failing) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 // TestFailingStore reads objects from a store that fails: that says nothing of the objects.
 func TestFailingStore(t *testing.T) {
 	for _, key := range []Key{nil, bytes.Repeat([]byte("k"), keyBytes)} {
-		store := &failing{Store: NewDirectory(t.TempDir())}
+		store := &failing{Store: objectstore.NewDirectory(t.TempDir())}
 		r, err := Open(t.Context(), store, key, true)
 		if err != nil {
 			t.Fatal(err)
@@ -69,8 +72,8 @@ func TestFailingStore(t *testing.T) {
 // frame say nothing of the content, which is whole then.
 func TestFlippedBits(t *testing.T) {
 	for _, content := range [][]byte{[]byte("short"), bytes.Repeat([]byte("some content "), 100)} {
-		store := NewDirectory(t.TempDir())
-		r, err := Open(t.Context(), store, nil, true)
+		dir := t.TempDir()
+		r, err := Open(t.Context(), objectstore.NewDirectory(dir), nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -81,7 +84,7 @@ func TestFlippedBits(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		at := store.(*directory).path(name)
+		at := filepath.Join(dir, filepath.FromSlash(name))
 		whole, err := os.ReadFile(at)
 		if err != nil {
 			t.Fatal(err)

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path"
 	"slices"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // Pruned is what Prune has removed.
@@ -54,7 +56,7 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 		stay[of] = append(stay[of], m)
 	}
 	named, oldest := map[string]bool{}, map[string]uint64{} // objects; positions of sets from which the log stays
-	var old []StoredFile                                    // other objects that nobody needs
+	var old []objectstore.StoredFile                        // other objects that nobody needs
 	for _, backups := range stay {
 		for _, m := range backups {
 			for _, f := range m.files() {
@@ -82,17 +84,17 @@ func (r *Repository) Prune(ctx context.Context, keep int) (p *Pruned, err error)
 		}
 		for _, o := range log {
 			if at, ok := oldest[set]; !ok || o.last <= at { // not ok: of a shard that has left
-				old = append(old, StoredFile{o.name, o.size})
+				old = append(old, objectstore.StoredFile{Name: o.name, Size: o.size})
 			}
 		}
 	}
 	for name, size := range stored {
 		if !named[name] {
-			old = append(old, StoredFile{name, size})
+			old = append(old, objectstore.StoredFile{Name: name, Size: size})
 		}
 	}
 	for _, m := range p.Backups { // before what they name
-		if err := r.remove(ctx, lock, p, StoredFile{m.name, m.stored}); err != nil {
+		if err := r.remove(ctx, lock, p, objectstore.StoredFile{Name: m.name, Size: m.stored}); err != nil {
 			return nil, err
 		}
 	}
@@ -123,7 +125,7 @@ func (r *Repository) isWhole(ctx context.Context, m *Manifest, stored map[string
 	return true, nil
 }
 
-func (r *Repository) remove(ctx context.Context, lock Lock, p *Pruned, f StoredFile) error {
+func (r *Repository) remove(ctx context.Context, lock objectstore.Lock, p *Pruned, f objectstore.StoredFile) error {
 	if err := lock.Check(ctx); err != nil {
 		return err
 	}

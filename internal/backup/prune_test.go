@@ -6,6 +6,8 @@ import (
 	"path"
 	"testing"
 	"time"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // withFile publishes the backup of a server, of one file.
@@ -26,7 +28,7 @@ func withFile(ctx context.Context, r *Repository, taken int64, server, content s
 // TestNamesakes holds that servers which their clients call the same are two.
 func TestNamesakes(t *testing.T) {
 	ctx := t.Context()
-	r, err := Open(ctx, NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(ctx, objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +53,7 @@ func TestNamesakes(t *testing.T) {
 // TestPruneBroken holds that a backup which lacks a file is none of those that are kept.
 func TestPruneBroken(t *testing.T) {
 	ctx := t.Context()
-	r, err := Open(ctx, NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(ctx, objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

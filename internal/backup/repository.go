@@ -12,6 +12,8 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 const (
@@ -24,7 +26,7 @@ const (
 
 // Repository is where backups are. Safe for use by many goroutines.
 type Repository struct {
-	store Store
+	store objectstore.Store
 	id    string
 	key   Key // nil: not encrypted
 }
@@ -40,7 +42,7 @@ type repositoryInfo struct {
 
 // Open opens a repository. key is nil for one that is not encrypted. With create it is made if
 // there is nothing in the store.
-func Open(ctx context.Context, store Store, key Key, create bool) (*Repository, error) {
+func Open(ctx context.Context, store objectstore.Store, key Key, create bool) (*Repository, error) {
 	r := &Repository{store: store, key: key}
 	info, err := r.info(ctx)
 	if errors.Is(err, fs.ErrNotExist) && create {
@@ -86,7 +88,7 @@ func (r *Repository) create(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if slices.ContainsFunc(list, func(f StoredFile) bool { return !isPassing(f.Name) }) {
+	if slices.ContainsFunc(list, func(f objectstore.StoredFile) bool { return !isPassing(f.Name) }) {
 		return fmt.Errorf("%s is neither empty nor a repository of backups", r.store)
 	}
 	ctx, lock, err := r.lock(ctx, true)
@@ -125,7 +127,7 @@ func (r *Repository) create(ctx context.Context) (err error) {
 // isPassing reports whether a file of a store may have been left by one who died before it made
 // the repository.
 func isPassing(name string) bool {
-	return name == repositoryLock+".lock" || strings.HasPrefix(name, tempDirectory+"/") || strings.HasPrefix(name, LocksDirectory+"/")
+	return name == repositoryLock+".lock" || strings.HasPrefix(name, objectstore.TempDirectory+"/") || strings.HasPrefix(name, objectstore.LocksDirectory+"/")
 }
 
 // info reads what the repository is.
@@ -146,6 +148,6 @@ func (r *Repository) info(ctx context.Context) (info repositoryInfo, err error) 
 }
 
 // lock locks the repository: exclusive for who removes objects, else shared. It does not wait.
-func (r *Repository) lock(ctx context.Context, exclusive bool) (context.Context, Lock, error) {
+func (r *Repository) lock(ctx context.Context, exclusive bool) (context.Context, objectstore.Lock, error) {
 	return r.store.Lock(ctx, repositoryLock, exclusive)
 }

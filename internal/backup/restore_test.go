@@ -4,6 +4,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // TestUnproven holds that the time which an object of the log has in its name proves nothing: the
@@ -25,7 +27,7 @@ func TestUnproven(t *testing.T) {
 // TestLatestOfCluster holds that a cluster is restored to no time before that of its backup, of
 // which the files of the parts are not.
 func TestLatestOfCluster(t *testing.T) {
-	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,7 +54,7 @@ func TestSetsOfOneName(t *testing.T) {
 // TestPartsOfOneTime holds that parts are restored by themselves only to a time that is the same
 // at the next run, and that the error has one.
 func TestPartsOfOneTime(t *testing.T) {
-	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // restoredFile says that a server's directory was restored, and that what is due is to be
@@ -17,7 +19,7 @@ func SetRestored(dir string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(f.Sync(), f.Close(), syncDirectory(dir))
+	return errors.Join(f.Sync(), f.Close(), objectstore.SyncDirectory(dir))
 }
 
 // IsRestored reports whether it was said.
@@ -34,5 +36,5 @@ func SetServed(dir string) error {
 	if err := os.Remove(filepath.Join(dir, restoredFile)); err != nil {
 		return err
 	}
-	return syncDirectory(dir)
+	return objectstore.SyncDirectory(dir)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // Progress is told how far something is, now and then.
@@ -94,7 +95,7 @@ const removeWithin = 30 * time.Second
 
 // publish stores the manifest. If the lock was lost meanwhile, files that it names may have been
 // removed: then there is no backup.
-func (r *Repository) publish(ctx context.Context, lock Lock, m *Manifest) error {
+func (r *Repository) publish(ctx context.Context, lock objectstore.Lock, m *Manifest) error {
 	if err := lock.Check(ctx); err != nil {
 		return err
 	}

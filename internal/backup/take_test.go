@@ -12,6 +12,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
@@ -32,7 +33,7 @@ func (l *losing) Unlock() error { return nil }
 // stored.
 func TestPublish(t *testing.T) {
 	for checks, want := range []int{0, 0, 1} {
-		r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+		r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -47,7 +48,7 @@ func TestPublish(t *testing.T) {
 }
 
 // slow is a store to which an object takes half an hour.
-type slow struct{ Store }
+type slow struct{ objectstore.Store }
 
 func (s slow) Put(ctx context.Context, name string, temp *os.File) error {
 	if err := client.Sleep(ctx, 30*time.Minute); err != nil {
@@ -95,7 +96,7 @@ func serveCopy(t *testing.T, nc net.Conn, lost bool) {
 func TestSlowStore(t *testing.T) {
 	for _, lost := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
-			r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+			r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -129,7 +130,7 @@ func TestSlowStore(t *testing.T) {
 // TestMemberDiesBehindItsFiles holds that a member is not needed any more when its files are
 // stored, while those of other parts are not: its copy was ended then, and no error comes of it.
 func TestMemberDiesBehindItsFiles(t *testing.T) {
-	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +161,7 @@ func TestMemberDiesBehindItsFiles(t *testing.T) {
 func TestRate(t *testing.T) {
 	const rate, size, parts = 10 << 20, 20 << 20, 2
 	synctest.Test(t, func(t *testing.T) {
-		r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+		r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 		if err != nil {
 			t.Fatal(err)
 		}

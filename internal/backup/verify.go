@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"slices"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // Verified is what Verify has found.
@@ -31,7 +33,7 @@ func (r *Repository) Verify(ctx context.Context, progress Progress) (*Verified, 
 
 func (r *Repository) verify(ctx context.Context, progress Progress) (*Verified, error) {
 	v := &Verified{}
-	var objects []StoredFile
+	var objects []objectstore.StoredFile
 	for _, directory := range []string{filesDirectory, backupsDirectory, logDirectory} {
 		list, err := r.list(ctx, directory)
 		if err != nil {

@@ -6,16 +6,18 @@ import (
 	"io"
 	"io/fs"
 	"testing"
+
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 // forgetful is a store that lists files which it does not give.
-type forgetful struct{ Store }
+type forgetful struct{ objectstore.Store }
 
 func (f forgetful) Get(context.Context, string) (io.ReadCloser, error) { return nil, fs.ErrNotExist }
 
 // TestVerifyListed holds that what is listed and not given is told, and stays where it is.
 func TestVerifyListed(t *testing.T) {
-	r, err := Open(t.Context(), NewDirectory(t.TempDir()), nil, true)
+	r, err := Open(t.Context(), objectstore.NewDirectory(t.TempDir()), nil, true)
 	if err != nil {
 		t.Fatal(err)
 	}

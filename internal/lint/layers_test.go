@@ -16,14 +16,14 @@ const module = "github.com/mayflydb/mayfly/"
 // layers lists the packages under internal from the ground up: a package may
 // import those of lower rows and those that stand before it in its own row.
 var layers = [][]string{
-	{"mongoerr", "invariant", "waits", "telemetry/telemetrytest", "telemetry", "memory", "seal", "pcre", "collation", "fts", "config", "certificate", "webserver"},
+	{"mongoerr", "invariant", "waits", "telemetry/telemetrytest", "telemetry", "memory", "seal", "pcre", "collation", "fts", "config", "certificate", "webserver", "objectstore", "objectstore/bucket"},
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "wire/stream", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/querytest", "query/project", "query/update", "query/pipeline", "query/nosql"},
 	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "changestream", "repl"},
 	{"auth", "client", "command", "audit"},
-	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup", "backup/bucket", "doctor", "docfile", "importer"},
+	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup", "doctor", "docfile", "importer"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},
 	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "cluster/clustersim", "lint"},

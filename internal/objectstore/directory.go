@@ -1,4 +1,4 @@
-package backup
+package objectstore
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// staleTemp is the age of a file in tempDirectory that nobody writes any more.
+// staleTemp is the age of a file in TempDirectory that nobody writes any more.
 const staleTemp = 24 * time.Hour
 
 // directory is a Store in a directory.
@@ -41,12 +41,12 @@ func (d *directory) Temp(context.Context) (*os.File, error) {
 	if err := d.sweep(); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(d.path(path.Join(tempDirectory, rand.Text())), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
+	return os.OpenFile(d.path(path.Join(TempDirectory, rand.Text())), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
 // sweepTemp removes what writers that died have left.
 func (d *directory) sweepTemp() error {
-	dir := d.path(tempDirectory)
+	dir := d.path(TempDirectory)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
@@ -68,13 +68,13 @@ func (d *directory) Put(_ context.Context, name string, temp *os.File) error {
 	if err := temp.Sync(); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+	if err := makeDirectories(filepath.Dir(to)); err != nil {
 		return err
 	}
 	if err := os.Rename(temp.Name(), to); err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(to))
+	return SyncDirectory(filepath.Dir(to))
 }
 
 // Get implements Store.
@@ -109,10 +109,12 @@ func (d *directory) List(_ context.Context, below string) (all []StoredFile, err
 
 // Remove implements Store.
 func (d *directory) Remove(_ context.Context, name string) error {
-	if err := os.Remove(d.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := os.Remove(d.path(name)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
 		return err
 	}
-	return syncDirectory(filepath.Dir(d.path(name)))
+	return SyncDirectory(filepath.Dir(d.path(name)))
 }
 
 // Move implements Store.
@@ -141,7 +143,7 @@ func (d *directory) Lock(ctx context.Context, name string, exclusive bool) (cont
 	}
 	if err := lockFile(f, exclusive); err != nil {
 		_ = f.Close() // nothing was written
-		return nil, nil, fmt.Errorf("%s is in use by another mayfly backup: %w", p, err)
+		return nil, nil, fmt.Errorf("%s is in use by another process: %w", p, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	return ctx, &directoryLock{f, cancel}, nil
@@ -156,7 +158,23 @@ func (l *directoryLock) Unlock() error {
 	return l.f.Close()
 }
 
-func syncDirectory(dir string) error {
+// makeDirectories makes a directory and those above it that do not exist, durably.
+func makeDirectories(dir string) error {
+	if _, err := os.Stat(dir); err == nil || !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	above := filepath.Dir(dir)
+	if err := makeDirectories(above); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDirectory(above)
+}
+
+// SyncDirectory makes durable what a directory lists.
+func SyncDirectory(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err

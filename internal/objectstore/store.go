@@ -1,4 +1,4 @@
-package backup
+package objectstore
 
 import (
 	"context"
@@ -6,8 +6,16 @@ import (
 	"os"
 )
 
-// Store is where the files of a repository are: a directory (NewDirectory) or a bucket
-// (internal/backup/bucket). Names have slashes between their parts. A file that is not there is
+// The directories that a store has for itself.
+const (
+	// TempDirectory has what is not stored yet.
+	TempDirectory = "tmp"
+	// LocksDirectory has the locks of a store whose files cannot be locked.
+	LocksDirectory = "locks"
+)
+
+// Store is where files are kept that are written once: a directory (NewDirectory) or a bucket
+// (internal/objectstore/bucket). Names have slashes between their parts. A file that is not there is
 // fs.ErrNotExist. Safe for use by many goroutines.
 type Store interface {
 	// String tells a person where it is.

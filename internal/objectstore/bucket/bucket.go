@@ -19,7 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/config"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 
-	"github.com/mayflydb/mayfly/internal/backup"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 const (
@@ -30,11 +30,14 @@ const (
 	staleUpload = 24 * time.Hour
 )
 
-// Bucket is a backup.Store: what begins with a prefix in a bucket.
+// Bucket is an objectstore.Store: what begins with a prefix in a bucket.
 type Bucket struct {
 	s3             *s3.Client
 	bucket, prefix string // the prefix is "", or ends with a slash
 	partBytes      int64
+	// Owns reports whether a name is one that this program stores; nil for none. Uploads of such
+	// names, and no others, are ended.
+	Owns func(name string) bool
 	// sweep ends, once, uploads that writers that died have left.
 	sweep sync.Once
 }
@@ -99,18 +102,18 @@ func New(ctx context.Context, place string, options ...func(*config.LoadOptions)
 	return b, nil
 }
 
-// String implements backup.Store.
+// String implements objectstore.Store.
 func (b *Bucket) String() string { return strings.TrimSuffix(scheme+b.bucket+"/"+b.prefix, "/") }
 
 func (b *Bucket) key(name string) *string { return aws.String(b.prefix + name) }
 
-// Temp implements backup.Store. The file is on this machine.
+// Temp implements objectstore.Store. The file is on this machine.
 func (b *Bucket) Temp(ctx context.Context) (*os.File, error) {
 	b.sweep.Do(func() { b.endUploads(ctx) })
-	return os.CreateTemp("", "mayfly-backup-")
+	return os.CreateTemp("", "mayfly-object-")
 }
 
-// Get implements backup.Store.
+// Get implements objectstore.Store.
 func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r := &reader{ctx: ctx, b: b, name: name}
 	if err := r.open(); err != nil {
@@ -121,7 +124,7 @@ func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 
 // object is one of the store.
 type object struct {
-	backup.StoredFile
+	objectstore.StoredFile
 	modified time.Time // by the clock of the store
 }
 
@@ -135,7 +138,7 @@ func (b *Bucket) list(ctx context.Context, below string) (all []object, err erro
 		for _, o := range page.Contents {
 			name := strings.TrimPrefix(aws.ToString(o.Key), b.prefix)
 			if below == "" || name == below || strings.HasPrefix(name, below+"/") {
-				all = append(all, object{backup.StoredFile{Name: name, Size: aws.ToInt64(o.Size)}, aws.ToTime(o.LastModified)})
+				all = append(all, object{objectstore.StoredFile{Name: name, Size: aws.ToInt64(o.Size)}, aws.ToTime(o.LastModified)})
 			}
 		}
 	}
@@ -143,8 +146,8 @@ func (b *Bucket) list(ctx context.Context, below string) (all []object, err erro
 	return all, nil
 }
 
-// List implements backup.Store.
-func (b *Bucket) List(ctx context.Context, below string) (all []backup.StoredFile, err error) {
+// List implements objectstore.Store.
+func (b *Bucket) List(ctx context.Context, below string) (all []objectstore.StoredFile, err error) {
 	objects, err := b.list(ctx, below)
 	for _, o := range objects {
 		all = append(all, o.StoredFile)
@@ -152,7 +155,7 @@ func (b *Bucket) List(ctx context.Context, below string) (all []backup.StoredFil
 	return all, err
 }
 
-// Remove implements backup.Store.
+// Remove implements objectstore.Store.
 func (b *Bucket) Remove(ctx context.Context, name string) error {
 	_, err := b.s3.DeleteObject(ctx, &s3.DeleteObjectInput{Bucket: &b.bucket, Key: b.key(name)})
 	if err = b.told("remove", name, err); errors.Is(err, fs.ErrNotExist) {
@@ -161,7 +164,7 @@ func (b *Bucket) Remove(ctx context.Context, name string) error {
 	return err
 }
 
-// Move implements backup.Store. Interrupted, it leaves both.
+// Move implements objectstore.Store. Interrupted, it leaves both.
 func (b *Bucket) Move(ctx context.Context, from, to string) error {
 	source := strings.ReplaceAll((&url.URL{Path: b.bucket + "/" + b.prefix + from}).EscapedPath(), "+", "%2B") // some read + as a space
 	if _, err := b.s3.CopyObject(ctx, &s3.CopyObjectInput{Bucket: &b.bucket, Key: b.key(to), CopySource: &source}); err != nil {

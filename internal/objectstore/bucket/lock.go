@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/mayflydb/mayfly/internal/backup"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 )
 
 const (
@@ -51,9 +51,9 @@ const (
 	exclusive = "exclusive-"
 )
 
-// Lock implements backup.Store.
-func (b *Bucket) Lock(ctx context.Context, name string, alone bool) (context.Context, backup.Lock, error) {
-	l := &lock{b: b, directory: path.Join(backup.LocksDirectory, name), exclusive: alone}
+// Lock implements objectstore.Store.
+func (b *Bucket) Lock(ctx context.Context, name string, alone bool) (context.Context, objectstore.Lock, error) {
+	l := &lock{b: b, directory: path.Join(objectstore.LocksDirectory, name), exclusive: alone}
 	held, end := context.WithCancelCause(ctx)
 	l.end = end
 	l.late = time.AfterFunc(heldFor, func() { end(l.lost(errLate)) })
@@ -80,7 +80,7 @@ func (b *Bucket) Lock(ctx context.Context, name string, alone bool) (context.Con
 	return held, l, nil
 }
 
-// Check implements backup.Lock. It renews the lock in time. A request that fails is tried again
+// Check implements objectstore.Lock. It renews the lock in time. A request that fails is tried again
 // later, while the lock is young enough.
 func (l *lock) Check(ctx context.Context) error {
 	l.mu.Lock()
@@ -178,7 +178,7 @@ func (l *lock) renewLocked(ctx context.Context) (err error) {
 		case now.Sub(o.modified) > lockLife:
 			l.remove(ctx, o.Name) // of one that died
 		case l.exclusive, strings.HasPrefix(path.Base(o.Name), exclusive):
-			return &lostError{fmt.Sprintf("%s is in use by another mayfly backup, or was less than %v ago by one that died", l.b, lockLife)}
+			return &lostError{fmt.Sprintf("%s is in use by another process, or was less than %v ago by one that died", l.b, lockLife)}
 		}
 	}
 	return l.hold(next, began)
@@ -201,7 +201,7 @@ func (l *lock) remove(ctx context.Context, name string) {
 	_ = l.b.Remove(ctx, name)
 }
 
-// Unlock implements backup.Lock.
+// Unlock implements objectstore.Lock.
 func (l *lock) Unlock() error {
 	l.end(nil)
 	l.renewing.Wait()

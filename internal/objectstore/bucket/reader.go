@@ -8,8 +8,6 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
-
-	"github.com/mayflydb/mayfly/internal/client"
 )
 
 const (
@@ -77,7 +75,7 @@ func (r *reader) Read(p []byte) (int, error) {
 		if r.failed == readAttempts {
 			return 0, fmt.Errorf("%s has sent only %d of %d bytes of %s: %w", r.b, r.at, r.size, r.name, unexpected(err))
 		}
-		if err := client.Sleep(r.ctx, readPause<<(r.failed-1)); err != nil {
+		if err := sleep(r.ctx, readPause<<(r.failed-1)); err != nil {
 			return 0, err
 		}
 	}
@@ -96,4 +94,16 @@ func (r *reader) Close() error {
 		return nil
 	}
 	return r.body.Close()
+}
+
+// sleep waits. Errors: the cause of ctx's end, where it ends first.
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 }

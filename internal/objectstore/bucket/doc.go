@@ -1,7 +1,7 @@
-// Package bucket keeps a repository of backups in a bucket of Amazon S3, or of a store with its
-// protocol (docs/rfcs/0030-backup.md).
+// Package bucket keeps files in a bucket of Amazon S3, or of a store with its protocol
+// (docs/rfcs/0030-backup.md).
 //
-// A Bucket (bucket.go) is a backup.Store. What it sends is checked by the store (upload.go),
+// A Bucket (bucket.go) is an objectstore.Store. What it sends is checked by the store (upload.go),
 // what it reads goes on after an error (reader.go), and its locks are objects that are renewed
 // (lock.go). What is sent again, how long a connection may stand still, and what errors say is in
 // wire.go.

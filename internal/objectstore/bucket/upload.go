@@ -15,8 +15,6 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
 	"golang.org/x/sync/errgroup"
-
-	"github.com/mayflydb/mayfly/internal/backup"
 )
 
 const (
@@ -28,7 +26,7 @@ const (
 	endPatience = 30 * time.Second
 )
 
-// Put implements backup.Store. The store checks the SHA-256 of what it gets.
+// Put implements objectstore.Store. The store checks the SHA-256 of what it gets.
 func (b *Bucket) Put(ctx context.Context, name string, temp *os.File) error {
 	info, err := temp.Stat()
 	if err != nil {
@@ -145,7 +143,7 @@ func (b *Bucket) endUploads(ctx context.Context) {
 		}
 		for _, u := range page.Uploads {
 			name := strings.TrimPrefix(aws.ToString(u.Key), b.prefix)
-			if backup.IsObject(name) && time.Since(aws.ToTime(u.Initiated)) > staleUpload {
+			if b.Owns != nil && b.Owns(name) && time.Since(aws.ToTime(u.Initiated)) > staleUpload {
 				_, _ = b.s3.AbortMultipartUpload(ctx, &s3.AbortMultipartUploadInput{Bucket: &b.bucket, Key: u.Key, UploadId: u.UploadId})
 			}
 		}
