@@ -61,6 +61,10 @@ test-e2e: build ## real drivers, mongosh, applications, crashes and full disks a
 test-crash: build ## kill -9 under load, again and again (long form)
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -timeout 30m ./e2e/crash -crash.rounds=120
 
+.PHONY: test-archive
+test-archive: ## archives whose store fails and whose server dies, 2000 times at random (long form)
+	$(GO) test -count=1 -timeout 30m ./internal/expire -run TestArchivedOnce -archivetrials=2000
+
 # How long make test-nemesis disturbs the set, and by which schedule.
 NEMESIS ?= 1h
 SEED ?= $(shell date +%s)

@@ -13,11 +13,11 @@ import (
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/backup"
-	"github.com/mayflydb/mayfly/internal/objectstore"
-	"github.com/mayflydb/mayfly/internal/objectstore/bucket"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
+	"github.com/mayflydb/mayfly/internal/objectstore"
+	"github.com/mayflydb/mayfly/internal/objectstore/bucket"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 

@@ -46,6 +46,8 @@ func sourceNeeds(op *command.Op, source auth.Resource, stage string, arg bson.Do
 		return nil, true
 	case "$indexStats", "$expiryStats":
 		return one(source, auth.IndexStats), true
+	case "$archive":
+		return one(source, auth.Find), true
 	case "$collStats":
 		return one(source, auth.CollStats), true
 	case "$planCacheStats":

@@ -67,6 +67,7 @@ type Collection struct {
 	virtual Virtual // nil if there are records
 
 	rules, hiding []*Rule          // see Rules and Hiding
+	archiving     []*Rule          // see Archiving
 	watermark     *expiryWatermark // nil if no rule hides
 	stamps        bool             // a rule counts from the last write
 

@@ -34,9 +34,13 @@ func (c *Collection) Rules() []*Rule { return c.rules }
 // none. Callers must not change the slice.
 func (c *Collection) Hiding() []*Rule { return c.hiding }
 
+// Archiving are the rules that write what they remove to an archive before, nil for none. Callers
+// must not change the slice.
+func (c *Collection) Archiving() []*Rule { return c.archiving }
+
 // applyRules sets the rules that follow from options and indexes.
 func (c *Collection) applyRules() {
-	c.rules, c.hiding, c.stamps, c.watermark = nil, nil, false, nil
+	c.rules, c.hiding, c.archiving, c.stamps, c.watermark = nil, nil, nil, false, nil
 	if c.IsTimeseries() {
 		return // its buckets expire, not its documents
 	}
@@ -55,6 +59,9 @@ func (c *Collection) applyRules() {
 			continue
 		}
 		c.rules = append(c.rules, &Rule{r, ix})
+		if r.Settings.Archive != nil {
+			c.archiving = append(c.archiving, c.rules[len(c.rules)-1])
+		}
 		if r.Settings.Visibility == schema.Immediate && !r.Settings.Paused {
 			c.hiding = append(c.hiding, c.rules[len(c.rules)-1])
 		}
@@ -124,7 +131,8 @@ func (u *Unit) makeRoom(ctx context.Context, c *Collection, record RecordKey) (b
 	}
 	defer closer.Close()
 	// What is in a range that is being received, or was given away, does not expire here.
-	if c.sharding.Hides(v) || Due(c.hiding, v) > u.c.Clock.ExpiryTime() {
+	// What a rule archives is gone only when it is archived.
+	if c.sharding.Hides(v) || Due(c.hiding, v) > u.c.Clock.ExpiryTime() || Due(c.archiving, v) <= u.c.Clock.ExpiryTime() {
 		return false, nil
 	}
 	if u.redoes != nil {

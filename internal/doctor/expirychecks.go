@@ -82,6 +82,7 @@ var remedies = []remedy{
 	{"the clock has jumped", Warning, false, "Documents expire by elapsed time until the clock has been steady for ten minutes. Set it by NTP.", always("timedatectl")},
 	{"outside of its window", Warning, true, "The window of hours is too short for what comes due. Make it longer.", settings(`window: {from: "HH:MM", to: "HH:MM", timeZone: "ZONE"}`)},
 	{"its budget is used up", Warning, true, "The budget is smaller than what comes due. Make it larger.", settings("budget: {documentsPerSecond: NUMBER}")},
+	{"its archive cannot be written", Critical, false, "What is due stays until its archive can be written: see that the store is reached, has room, and takes the server's credentials. The disk fills up meanwhile. To let documents go without an archive, take the setting away.", settings("archive: null")},
 	{"the index is being built", Notice, true, "It begins when the index is ready.", always("db.currentOp({desc: /IndexBuild/})")},
 }
 

@@ -125,6 +125,7 @@ type deleteVisit struct {
 	fetch   stage.Stats // of reading the documents again, under their locks
 	write   stage.Stats // of deleting: a unit of work is a document deleted
 	w       *exec.Writer
+	atOnce  int64 // how many records are taken at once; 0 as the batches say
 	done    Batch // the sum of the batches
 	batch   Batch
 	started time.Time           // of the batch
@@ -202,6 +203,8 @@ func (v *deleteVisit) gather(ctx context.Context) (ended bool, err error) {
 func (v *deleteVisit) groupDocs() int {
 	n := int64(exec.MaxUnitDocs)
 	switch {
+	case v.atOnce > 0:
+		n = v.atOnce
 	case v.d.Single:
 		return 1
 	case v.d.BatchDocs > 0:
@@ -277,7 +280,7 @@ func (v *deleteVisit) remove(ctx context.Context, u *catalog.Unit, record catalo
 		return err
 	}
 	v.fetch.DocsExamined++
-	if v.d.Rule.Due(doc) > v.d.Now || u.OwnedElsewhere(v.c, doc) {
+	if v.d.Rule.Due(doc) > v.d.Now || catalog.Due(v.c.Latest().Archiving(), doc) <= v.d.Now || u.OwnedElsewhere(v.c, doc) {
 		v.fetch.Count(stage.NeedTime)
 		v.batch.Refetched++
 		return nil

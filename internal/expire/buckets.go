@@ -46,7 +46,7 @@ func (d *bucketRemover) limits() *Limits     { return &d.Limits }
 func (d *bucketRemover) statement() bson.Doc { return d.Statement(d.c.Settings.Timeseries) }
 func (d *bucketRemover) summary() string     { return "" }
 
-func (d *bucketRemover) singly(ctx context.Context) (Visited, error) {
+func (d *bucketRemover) singly(ctx context.Context, _ *removal) (Visited, error) {
 	return d.Run(ctx, d.m.o.Exec, d.c)
 }
 

@@ -21,6 +21,9 @@
 //   - never-early: a document that is removed singly is due by the rule at the
 //     instant of the visit, which is checked under its lock; one that is
 //     removed with its window is due by catalog's invariant window-due.
+//   - archived-first: no document leaves by a rule that archives unless the unit that removes it
+//     makes the row of an object that has it, byte for byte.
+//   - archived-once: a version of a document is in one row's object at most.
 //   - gated: while writes are locked (fsyncLock) nothing is removed, and no
 //     pass is counted.
 //   - brake (package catalog): after the reply to DDL or a change of a parameter that
@@ -30,6 +33,6 @@
 //   - oldest-first: a visit removes in the order of the instants, ranges first.
 //
 // A visit (removal.go) works with a remover of documents.go or buckets.go, which
-// deletes by batcheddelete.go or bucketexpiry.go; governor.go and yielding.go make it
+// deletes by batcheddelete.go or bucketexpiry.go, or, where the rule archives, by archiving.go; governor.go and yielding.go make it
 // yield to clients. Start reading at monitor.go.
 package expire

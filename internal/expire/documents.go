@@ -31,6 +31,9 @@ func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, 
 		return nil
 	}
 	k.follow(c, d.Rule, d.Now)
+	if since(k) != math.MinInt64 && d.Rule.Settings.Archive != nil {
+		return nil // an object for each second would be many: it waits for the pass
+	}
 	if d.Since = since(k); d.Since != math.MinInt64 {
 		d.Now = c.WholeUntil(d.Rule, d.Now)
 	}
@@ -63,9 +66,13 @@ func (d *documentRemover) statement() bson.Doc { return d.Statement() }
 func (d *documentRemover) summary() string     { return d.Summary() }
 
 // singly checks each document again under its lock (invariant never-early).
-func (d *documentRemover) singly(ctx context.Context) (Visited, error) {
+// What is also due by a rule that archives is left to that one.
+func (d *documentRemover) singly(ctx context.Context, v *removal) (Visited, error) {
 	if d.leave {
 		return Visited{}, nil
+	}
+	if d.Rule.Settings.Archive != nil {
+		return d.archive(ctx, v)
 	}
 	return d.Run(ctx, d.m.o.Exec, d.c)
 }
@@ -74,7 +81,7 @@ func (d *documentRemover) singly(ctx context.Context) (Visited, error) {
 // what is due in others, and everything where a budget applies: a range cannot be
 // removed in part.
 func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
-	if d.Single || budgeted || !d.c.WindowedBy(d.Rule) {
+	if d.Single || budgeted || len(d.c.Archiving()) > 0 || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
 	}
 	rest := v.resting(ctx)

@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -33,6 +34,10 @@ const (
 	logRelays           = 9000505
 	logRelaid           = 9000506
 	logRelayFailed      = 9000507
+	logArchiveAway      = 9000508
+	logArchiveBack      = 9000509
+	logOrphans          = 9000510
+	logArchiveExpired   = 9000511
 )
 
 // levelDebug3 is D3; see package server.
@@ -47,6 +52,10 @@ type Options struct {
 	// Guest says that the process is another program's, whose threads and processors are not
 	// for removal to change.
 	Guest bool
+	// Archives are where rules may archive; nil for nowhere. Owner returns the id of this server, or of
+	// its replica set; nil for none.
+	Archives *archive.Places
+	Owner    func() (string, error)
 	// Shares asks for this shard's shares of the budgets of sharded collections; nil where each
 	// is this server's alone.
 	Shares func(ctx context.Context, claims []Claim) (Shares, error)
@@ -77,6 +86,7 @@ type Monitor struct {
 	limits atomic.Int64
 
 	states   *ruleStates
+	archives archives
 	relays   *relays
 	governor *governor
 	jumped   bool // the clock had jumped at the last due check
@@ -86,6 +96,7 @@ type Monitor struct {
 func New(o Options) *Monitor {
 	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan error), states: newRuleStates(), relays: newRelays()}
 	m.mu.stopped = make(chan struct{})
+	m.archives.docs, m.archives.turns = archiveDocs, make(chan struct{}, maxArchiving)
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -194,6 +205,7 @@ func (m *Monitor) Start() {
 	m.done.Go(func() { m.sweeps(ctx) })
 	m.done.Go(func() { m.sealIdle(ctx) })
 	m.done.Go(func() { m.relayAll(ctx) })
+	m.done.Go(func() { m.collectOrphans(ctx) })
 	if m.o.Shares != nil {
 		m.done.Go(func() { m.shareBudgets(ctx) })
 	}

@@ -97,7 +97,7 @@ func (m *Monitor) mayRelay(c *catalog.Collection) bool {
 // collection.
 func (m *Monitor) relayOn(c *catalog.Collection) bool {
 	return m.params.Relayout.Load() && !m.o.Catalog.NoWindows.Load() && m.params.Enabled.Load() && m.params.BatchDeletes.Load() &&
-		c.Settings.Expiry.Relayout != schema.RelayoutOff
+		c.Settings.Expiry.Relayout != schema.RelayoutOff && len(c.Archiving()) == 0 // it removes what is due
 }
 
 // relayPermit allows documents to be moved while parameters and settings do.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -28,7 +29,7 @@ type remover interface {
 	// budget bounds how much may be removed.
 	ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error)
 	// singly removes the rest, within the limits.
-	singly(ctx context.Context) (Visited, error)
+	singly(ctx context.Context, v *removal) (Visited, error)
 	// ended notes up to where nothing is left. The lock of the rule's state is held.
 	ended(k *ruleState, done Visited)
 }
@@ -80,7 +81,7 @@ func (v *removal) remove(ctx context.Context) (hit bool, err error) {
 	}
 	var done Visited
 	if err == nil {
-		done, err = v.by.singly(work)
+		done, err = v.by.singly(work, v)
 	}
 	spent = done.More && done.Docs >= docs
 	done.Docs += dropped.Docs
@@ -124,8 +125,14 @@ func (v *removal) permit() *catalog.Permit {
 		if v.m.limits.Load() != v.begunAt || latest == nil || v.m.shut(was) {
 			return false
 		}
-		return latest == v.c || latest.Settings.Expiry.Budget == v.c.Settings.Expiry.Budget && v.by.find(latest).Same(was)
+		return latest == v.c || sameArchiving(latest, v.c) && latest.Settings.Expiry.Budget == v.c.Settings.Expiry.Budget && v.by.find(latest).Same(was)
 	}}
+}
+
+// sameArchiving reports whether the same rules archive, and where: what they let expire no other
+// rule removes.
+func sameArchiving(a, b *catalog.Collection) bool {
+	return slices.EqualFunc(a.Archiving(), b.Archiving(), func(x, y *catalog.Rule) bool { return x.Same(y.Rule) })
 }
 
 // giveWay makes the rest of a visit yield to clients, where there are any.

@@ -195,6 +195,9 @@ func (m *Monitor) kept(db string, r *schema.Rule, f *forecast.Forecast, record R
 	case record.Spent:
 		add("its budget is used up for now")
 	}
+	if record.ArchiveError != nil {
+		add("its archive cannot be written since %s: %s", record.ArchiveSince.UTC().Format(time.RFC3339), record.ArchiveError)
+	}
 	if m.o.Catalog.Clock.Off() != 0 {
 		add("the clock has jumped, and is not trusted yet")
 	}

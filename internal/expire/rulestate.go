@@ -33,6 +33,7 @@ type ruleState struct {
 	cleared int64
 	seconds int64
 	in      storage.Ident
+	archive archiveState
 	// pass is what was removed since the last pass ended.
 	pass Removed
 }
@@ -48,6 +49,9 @@ type Record struct {
 	Spent bool
 	// Unshared says that it was so because this shard has no part of it.
 	Unshared bool
+	// ArchiveError is why nothing is archived since ArchiveSince; nil if it is.
+	ArchiveError error
+	ArchiveSince time.Time
 	// PerSecond is how many documents are removed per second, on average over a
 	// minute.
 	PerSecond float64
@@ -254,6 +258,7 @@ func (k *ruleState) record() Record {
 	defer k.Unlock()
 	r := k.Record
 	r.PerSecond = k.rate.perSecond(time.Now())
+	r.ArchiveError, r.ArchiveSince = k.archive.err, k.archive.since
 	return r
 }
 
@@ -278,4 +283,47 @@ func (r *rate) add(n int64, now time.Time) {
 func (r *rate) perSecond(now time.Time) float64 {
 	r.fade(now)
 	return math.Round(r.sum/60*100) / 100
+}
+
+// archiveState is whether the store of a rule's archive works.
+type archiveState struct {
+	err         error // nil if it does, as far as is known
+	since, next time.Time
+	pause       time.Duration
+}
+
+// mayArchive reports whether the store of the rule's archive may be asked again.
+func (k *ruleState) mayArchive(now time.Time) bool {
+	k.Lock()
+	defer k.Unlock()
+	return k.archive.err == nil || !now.Before(k.archive.next)
+}
+
+// archiveFailed notes that the store of the rule's archive has failed. first says that it had not
+// before.
+func (k *ruleState) archiveFailed(err error, now time.Time) (first bool) {
+	k.Lock()
+	defer k.Unlock()
+	a := &k.archive
+	if first = a.err == nil; first {
+		a.since, a.pause = now, archivePause/2
+	}
+	a.pause = min(2*a.pause, maxArchivePause)
+	a.err, a.next = err, now.Add(a.pause)
+	return first
+}
+
+// archiveBack notes that the store works, and returns since when it did not, or zero.
+func (k *ruleState) archiveBack() (since time.Time) {
+	k.Lock()
+	defer k.Unlock()
+	since, k.archive = k.archive.since, archiveState{}
+	return since
+}
+
+// archiveAway returns the error of the store of the rule's archive, nil if it works.
+func (k *ruleState) archiveAway() error {
+	k.Lock()
+	defer k.Unlock()
+	return k.archive.err
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/catalog/replay"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 	"github.com/mayflydb/mayfly/internal/process"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -63,6 +64,9 @@ type world struct {
 	wall   wallClock
 	opened map[string]openCursor
 	last   bson.Doc // metrics.ttl when it was last shown
+	// places are where rules may archive, and around has their stores fail; "" and nil for neither.
+	places string
+	around func(objectstore.Store) objectstore.Store
 }
 
 // slowCommits is a Committer whose commits take a while.
@@ -137,7 +141,13 @@ func (w *world) open() {
 	x := &exec.Executor{Catalog: w.cat}
 	n := &node.Node{Dispatcher: w.d, Params: w.d.Params, Log: w.d.Log, Catalog: w.cat, Exec: x, Process: process.Process{StartTime: time.Now()}}
 	n.Register(w.d.Registry)
-	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log)})
+	if w.places != "" {
+		if err := w.d.Params.SetAtStartup("archivePlaces", w.places); err != nil {
+			w.t.Fatal(err)
+		}
+		n.Archives.Around = w.around
+	}
+	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log), Archives: n.Archives, Owner: func() (string, error) { return "owner", nil }})
 	n.Expiry = w.m.Report
 	w.last = w.m.TTL()
 	w.d.Clients.Connect(w.client)

@@ -19,7 +19,7 @@ var layers = [][]string{
 	{"mongoerr", "invariant", "waits", "telemetry/telemetrytest", "telemetry", "memory", "seal", "pcre", "collation", "fts", "config", "certificate", "webserver", "objectstore", "objectstore/bucket"},
 	{"bson", "bson/bsontest", "javascript", "geo", "geo/geotest", "wire", "wire/stream", "keystring"},
 	{"query/sortkey", "query/expr", "query/match", "query/extsort", "query/querytest", "query/project", "query/update", "query/pipeline", "query/nosql"},
-	{"storage", "schema", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
+	{"storage", "schema", "archive", "timeseries", "catalog/layout", "catalog/measurements", "catalog/retryable", "catalog/pending", "catalog", "catalog/replay"},
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "changestream", "repl"},
 	{"auth", "client", "command", "audit"},

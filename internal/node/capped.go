@@ -45,6 +45,9 @@ func (n *Node) cloneCollectionAsCapped() *command.Command {
 
 func (n *Node) runConvertToCapped(ctx context.Context, op *command.Op) error {
 	from, err := looseNamespace(op)
+	if err == nil {
+		err = from.CheckArchive()
+	}
 	if err != nil {
 		return err
 	}

@@ -64,6 +64,9 @@ func (n *Node) runCollMod(ctx context.Context, op *command.Op) error {
 		}
 	}
 	ns := namespace(op)
+	if err := ns.CheckArchive(); err != nil {
+		return err
+	}
 	m := collModification{n: n, op: op, args: &op.Args}
 	if asksDryRun(&op.Args) {
 		return n.dryRunCollMod(ctx, op, &m)

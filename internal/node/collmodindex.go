@@ -159,6 +159,9 @@ func (m *collModification) indexSettings(c *catalog.Collection, ix *catalog.Inde
 	if err == nil {
 		err = c.Settings.CheckRuleExpiry(e)
 	}
+	if err == nil && !e.Archive.Same(ix.Expiry.Archive) {
+		err = m.n.checkArchive(e.Archive)
+	}
 	if err != nil {
 		return err
 	}

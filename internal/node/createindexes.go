@@ -37,6 +37,9 @@ func (n *Node) createIndexes() *command.Command {
 func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 	ns := namespace(op)
 	specs, err := parseIndexSpecs(ns, op)
+	if err == nil {
+		err = ns.CheckArchive()
+	}
 	if err != nil {
 		return err
 	}
@@ -52,6 +55,9 @@ func (n *Node) runCreateIndexes(ctx context.Context, op *command.Op) error {
 		return mongoerr.New(mongoerr.CommandNotSupportedOnView, "Cannot create indexes on a view")
 	}
 	dry, err := takeDryRun(specs)
+	if err == nil {
+		err = n.checkArchives(specs)
+	}
 	if err != nil {
 		return err
 	}

@@ -36,11 +36,15 @@ type merging struct {
 
 // Merge opens the target of a $merge.
 func (w *world) Merge(ctx context.Context, m *pipeline.Merge, r *pipeline.Run) (pipeline.Target, error) {
+	ns := schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}
+	if err := ns.CheckArchive(); err != nil {
+		return nil, err
+	}
 	pass, err := w.enter(ctx, m.Into.DB)
 	if err != nil {
 		return nil, err
 	}
-	t := &merging{w: w, m: m, ns: schema.Namespace{DB: m.Into.DB, Coll: m.Into.Coll}, env: r.Env, pass: pass}
+	t := &merging{w: w, m: m, ns: ns, env: r.Env, pass: pass}
 	for _, path := range m.On {
 		t.on = append(t.on, strings.Split(path, "."))
 	}

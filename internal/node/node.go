@@ -6,6 +6,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/access"
 	"github.com/mayflydb/mayfly/internal/account"
+	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/command"
@@ -43,6 +44,10 @@ type Node struct {
 	ConfigServer bool
 	// Expiry describes expiry rules; nil if no monitor applies them.
 	Expiry ExpiryReport
+	// Archives are where rules may archive; Register sets it.
+	Archives *archive.Places
+
+	archiveRead *command.IntParam // archiveMaxBytesRead
 
 	knobs      *knobs
 	used       *operatorCounts
@@ -69,6 +74,7 @@ func (n *Node) Register(r *command.Registry) {
 	n.knobs = newKnobs(n.Params)
 	n.accounts = account.New(account.Options{Catalog: n.Catalog, Keys: n.Keys, ByCertificate: n.ByCertificate, Log: n.Log, Params: n.Params})
 	n.registerParameters(n.Params)
+	n.registerArchive(n.Params)
 	n.Process.Kind, n.Process.JavaScriptEngine = process.Mongod, n.javascriptEngine()
 	n.Process.RegisterStatus(n.Dispatcher.Status)
 	n.registerStatus(n.Dispatcher.Status)

@@ -11,7 +11,7 @@ import (
 var (
 	// unstableStages are the stages that Stable API version 1 does not have.
 	unstableStages = []string{
-		"$currentOp", "$indexStats", "$expiryStats", "$listLocalSessions", "$listSessions", "$listSampledQueries", "$listSearchIndexes",
+		"$currentOp", "$indexStats", "$expiryStats", "$archive", "$listLocalSessions", "$listSessions", "$listSampledQueries", "$listSearchIndexes",
 		"$listClusterCatalog", "$listCatalog", "$planCacheStats", "$queryStats", "$querySettings", "$operationMetrics",
 		"$backupCursor", "$search", "$searchMeta", "$vectorSearch", "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 	}

@@ -198,5 +198,5 @@ func (n *Node) listQuerySettings(arg bson.Doc) (pipeline.Iterator, error) {
 // settings may reject: they could not be removed then.
 func isSystemStage(name string) bool {
 	return strings.HasPrefix(name, "$list") || name == "$querySettings" || name == "$currentOp" || name == "$planCacheStats" || name == "$collStats" ||
-		name == "$indexStats" || name == "$queryStats" || name == "$changeStream" || name == "$expiryStats" || name == "$shardedDataDistribution"
+		name == "$indexStats" || name == "$queryStats" || name == "$changeStream" || name == "$expiryStats" || name == "$archive" || name == "$shardedDataDistribution"
 }

@@ -253,7 +253,7 @@ func checkViewStage(name, inside string) error {
 
 // viewStages are the stages that the pipeline of a view may have.
 var viewStages = map[string]bool{
-	"$addFields": true, "$bucket": true, "$bucketAuto": true, "$collStats": true, "$expiryStats": true, "$count": true, "$densify": true,
+	"$addFields": true, "$bucket": true, "$bucketAuto": true, "$collStats": true, "$expiryStats": true, "$archive": true, "$count": true, "$densify": true,
 	"$facet": true, "$fill": true, "$geoNear": true, "$graphLookup": true, "$group": true, "$indexStats": true,
 	"$limit": true, "$lookup": true, "$match": true, "$planCacheStats": true, "$project": true, "$redact": true,
 	"$replaceRoot": true, "$replaceWith": true, "$sample": true, "$set": true, "$setWindowFields": true, "$skip": true,

@@ -15,7 +15,8 @@ import (
 //	 relayout: "on" | "off",
 //	 by: "date" | "lastWrite",
 //	 budget: {documentsPerSecond: long, bytesPerSecond: long},
-//	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"}}
+//	 window: {from: "HH:MM", to: "HH:MM", timeZone: "Europe/Rome"},
+//	 archive: {to: "s3://bucket/prefix", fields: ["user"], expireAfterSeconds: long}}
 //
 // The zero Expiry is MongoDB's behaviour: documents are visible until they are
 // removed, at any hour, as fast as possible.
@@ -35,6 +36,8 @@ type Expiry struct {
 	By     string
 	Budget Budget
 	Window *TimeWindow // when removal may run; nil: always
+	// Archive is where what goes is written before; nil for nowhere. Only an index has it.
+	Archive *Archive
 }
 
 // Visibility reports whether documents are seen after their time has come.
@@ -104,6 +107,8 @@ func ExpiryOf(storageEngine bson.Doc) (e Expiry, dryRun bool, err error) {
 			e.Budget, err = parseBudget(path, v)
 		case "window":
 			e.Window, err = parseWindow(path, v)
+		case "archive":
+			e.Archive, err = parseArchive(path, v)
 		default:
 			err = unknownField(path)
 		}
@@ -183,7 +188,7 @@ func parseBudget(path string, v bson.Value) (b Budget, err error) {
 	return b, nil
 }
 
-// perSecond reads a rate, a whole number of at least 1.
+// perSecond reads a rate or a number of seconds, a whole number of at least 1.
 func perSecond(path string, v bson.Value) (int64, error) {
 	if !v.IsNumber() {
 		return 0, mongoerr.New(mongoerr.TypeMismatch,
@@ -248,12 +253,13 @@ func ChangeExpiry(stored, change bson.Doc) (changed bson.Doc, err error) {
 	return WithoutDryRun(merged), nil
 }
 
-var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "relayout": true, "by": true, "budget": true, "window": true, "dryRun": true}
+var expiryFields = map[string]bool{"visibility": true, "paused": true, "exact": true, "relayout": true, "by": true, "budget": true, "window": true, "archive": true, "dryRun": true}
 
 // nestedFields are the settings that are documents.
 var nestedFields = map[string]map[string]bool{
-	"budget": {"documentsPerSecond": true, "bytesPerSecond": true},
-	"window": {"from": true, "to": true, "timeZone": true},
+	"budget":  {"documentsPerSecond": true, "bytesPerSecond": true},
+	"window":  {"from": true, "to": true, "timeZone": true},
+	"archive": {"to": true, "fields": true, "expireAfterSeconds": true},
 }
 
 // mergeNested returns a setting that is a document after a change of some of
@@ -343,6 +349,9 @@ func (o *Options) CheckRuleExpiry(e Expiry) error {
 	if e.Relayout != "" {
 		return invalidOptions("'%s.relayout' is only for collections", expiryPath)
 	}
+	if err := o.checkArchive(e); err != nil {
+		return err
+	}
 	return o.checkExact(e)
 }
 
@@ -360,6 +369,9 @@ func (o *Options) checkExact(e Expiry) error {
 func (o *Options) checkOwnExpiry() error {
 	if o.Expiry.By != "" {
 		return invalidOptions("'%s.by' is only for indexes", expiryPath)
+	}
+	if o.Expiry.Archive != nil {
+		return invalidOptions("'%s.archive' is only for indexes", expiryPath)
 	}
 	if o.Expiry.Relayout != "" && o.Timeseries != nil {
 		return invalidOptions("'%s.relayout' is not supported on time-series collections", expiryPath)

@@ -23,6 +23,9 @@ const ViewsCollection = "system.views"
 // ProfileCollection is the collection of a database the profiler writes to.
 const ProfileCollection = "system.profile"
 
+// ArchiveCollection is the collection of a database that says which objects have what was archived.
+const ArchiveCollection = "system.archive"
+
 // Namespace names a collection: its database and its name therein.
 type Namespace struct{ DB, Coll string }
 
@@ -52,6 +55,15 @@ func (n Namespace) IsResharding() bool { return strings.HasPrefix(n.Coll, Reshar
 
 // IsBuckets reports whether n holds the buckets of a time-series collection.
 func (n Namespace) IsBuckets() bool { return strings.HasPrefix(n.Coll, BucketsPrefix) }
+
+// CheckArchive refuses commands that would change the collection system.archive, but for dropping its
+// database: what it says is how archived documents are found. Errors: 73.
+func (n Namespace) CheckArchive() error {
+	if n.Coll == ArchiveCollection {
+		return mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s", n)
+	}
+	return nil
+}
 
 // IsDroppable reports whether clients may drop the system collection n whatever the
 // state of the server.
@@ -141,6 +153,9 @@ func (n Namespace) ValidateCreate() error {
 func (n Namespace) ValidateWrite() error {
 	if n.Coll == ProfileCollection || n.Coll == ViewsCollection {
 		return mongoerr.New(mongoerr.InvalidNamespace, "cannot write to %s", n)
+	}
+	if err := n.CheckArchive(); err != nil {
+		return err
 	}
 	return n.ValidateCreate()
 }

@@ -93,7 +93,10 @@ func (r *Rule) Same(o *Rule) bool {
 	if window(a.Window) != window(b.Window) || (a.Window == nil) != (b.Window == nil) {
 		return false
 	}
-	a.Window, b.Window = nil, nil
+	if !a.Archive.Same(b.Archive) {
+		return false
+	}
+	a.Window, b.Window, a.Archive, b.Archive = nil, nil, nil, nil
 	return r.Kind == o.Kind && r.Seconds == o.Seconds && a == b && r.Own.Budget == o.Own.Budget && sameSpec(r.Index, o.Index)
 }
 

@@ -69,6 +69,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 		n.EnableAccessControl()
 	}
 	expiry := expire.Options{Catalog: cat, Exec: x, Dispatcher: d, Log: s.log.Logger("INDEX").With("ctx", "TTLMonitor"), Guest: s.Guest}
+	expiry.Archives, expiry.Owner = n.Archives, n.ArchiveOwner
 	if shard != nil {
 		expiry.Shares = shard.ShareExpiry
 	}
@@ -77,6 +78,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	n.Expiry = ttl.Report
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
+	d.Status.Metric("archive", func(b *bson.Builder) { b.Fields(ttl.Archived()) })
 	d.Status.Metric("relayout", func(b *bson.Builder) { b.Fields(ttl.Relayouts()) })
 	d.Status.Document("batchedDeletes", func(b *bson.Builder) { b.Fields(ttl.Stats.BatchedDeletes()) })
 	trend := &diskTrend{server: s, data: data, ttl: ttl}

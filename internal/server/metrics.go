@@ -32,6 +32,9 @@ func (s *Server) appMetrics(d *command.Dispatcher, data *data, ttl *expire.Monit
 		newGauges(func() *expire.Stats { return &ttl.Stats },
 			gauge[*expire.Stats]{"ttl_deleted_documents_total", "Documents removed by TTL indexes.", true, func(st **expire.Stats) float64 { return float64((*st).Deleted.Load()) }},
 			gauge[*expire.Stats]{"ttl_passes_total", "Passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).Passes.Load()) }},
+			gauge[*expire.Stats]{"ttl_archived_documents_total", "Documents archived before they were removed.", true, func(*(*expire.Stats)) float64 { return float64(ttl.Archived().Lookup("documents").Int64()) }},
+			gauge[*expire.Stats]{"ttl_archive_failures_total", "Visits that ended because the store of an archive failed.", true, func(*(*expire.Stats)) float64 { return float64(ttl.Archived().Lookup("failures").Int64()) }},
+			gauge[*expire.Stats]{"ttl_archive_away_rules", "Rules that remove nothing because the store of their archive fails.", false, func(*(*expire.Stats)) float64 { return float64(ttl.Archived().Lookup("rulesAway").Int64()) }},
 			gauge[*expire.Stats]{"ttl_sub_passes_total", "Sub-passes of the TTL monitor.", true, func(st **expire.Stats) float64 { return float64((*st).SubPasses.Load()) }},
 		),
 	}...)

@@ -21,6 +21,7 @@ var places = map[string]place{
 	"$collStats":                   {first: true, noFacet: true},
 	"$indexStats":                  {first: true, noFacet: true},
 	"$expiryStats":                 {first: true, noFacet: true},
+	"$archive":                     {first: true, noFacet: true},
 	"$planCacheStats":              {first: true, noFacet: true},
 	"$documents":                   {first: true, noFacet: true},
 	"$currentOp":                   {first: true, noFacet: true},

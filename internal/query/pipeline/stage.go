@@ -178,7 +178,7 @@ func init() {
 		"$project": parseShape, "$addFields": parseShape, "$set": parseShape, "$unset": parseShape,
 		"$replaceRoot": parseShape, "$replaceWith": parseShape,
 		"$setWindowFields": parseSetWindowFields,
-		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$expiryStats": parseServer, "$currentOp": parseServer,
+		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$expiryStats": parseServer, "$archive": parseServer, "$currentOp": parseServer,
 		"$planCacheStats": parseServer, "$listLocalSessions": parseServer, "$listSessions": parseServer,
 		"$lookup": parseLookup, "$graphLookup": parseGraphLookup, "$unionWith": parseUnionWith,
 		"$merge": parseMerge, "$out": parseOut,

@@ -102,7 +102,7 @@ func CheckStages(u bson.Value) error {
 
 // otherStages has the stages that are not allowed in an update.
 var otherStages = map[string]bool{
-	"$bucket": true, "$bucketAuto": true, "$changeStream": true, "$changeStreamSplitLargeEvent": true, "$collStats": true, "$expiryStats": true,
+	"$bucket": true, "$bucketAuto": true, "$changeStream": true, "$changeStreamSplitLargeEvent": true, "$collStats": true, "$expiryStats": true, "$archive": true,
 	"$count": true, "$currentOp": true, "$densify": true, "$documents": true, "$facet": true, "$fill": true, "$geoNear": true,
 	"$graphLookup": true, "$group": true, "$indexStats": true, "$limit": true, "$listLocalSessions": true,
 	"$listSampledQueries": true, "$listSearchIndexes": true, "$listSessions": true, "$lookup": true, "$match": true,

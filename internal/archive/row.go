@@ -1,0 +1,92 @@
+package archive
+
+import (
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// errNoObject says that a file is not an object of an archive.
+var errNoObject = errors.New("the file is not an object of an archive")
+
+// Row is a document of system.archive: it says what an object has. One that is Writing only says
+// that an object may be there, which is nobody's until another unit says so.
+type Row struct {
+	Path    string // below To; with To, the _id
+	To      string
+	Writing bool
+	// GivenUp says that the object of one that is Writing is being removed: no unit makes it a row.
+	GivenUp bool
+	// Owner is the id of the server or the replica set that has written it: one that was restored has
+	// another.
+	Owner string
+
+	Namespace  string
+	Collection [16]byte // the UUID
+	Rule, Key  string   // the rule, and the path of its date
+	Written
+	// Arrays says that the date of a document is in an array, so there may be others in it.
+	Arrays bool
+	// Gone is when the documents were removed, in milliseconds since 1970.
+	Gone int64
+}
+
+// ID is the _id of the row.
+func (r *Row) ID() string { return r.To + "/" + r.Path }
+
+// Name returns a new path for an object of a namespace with documents of a day.
+func Name(namespace, owner, day string) string {
+	return fmt.Sprintf("%s/dt=%s/%s-%s.parquet", url.PathEscape(namespace), day, owner, strings.ToLower(rand.Text()))
+}
+
+// Doc is the row as it is stored.
+func (r *Row) Doc() bson.Doc {
+	b := new(bson.Builder).String("_id", r.ID()).String("to", r.To).String("path", r.Path).String("ns", r.Namespace)
+	b.Binary("collection", 4, r.Collection[:]).String("rule", r.Rule).String("owner", r.Owner)
+	if r.Writing {
+		b.Bool("writing", true)
+		if r.GivenUp {
+			b.Bool("givenUp", true)
+		}
+		return b.Finish()
+	}
+	b.String("key", r.Key).Date("from", r.From).Date("until", r.Until).Bool("arrays", r.Arrays)
+	b.Int64("rows", r.Rows).Int64("bytes", r.Bytes).String("sha256", r.SHA256).Date("gone", r.Gone)
+	return b.Finish()
+}
+
+// ParseRow reads a row. It returns false for what is none.
+func ParseRow(d bson.Doc) (r Row, ok bool) {
+	text := func(name string) string {
+		if v := d.Lookup(name); v.Type == bson.TypeString {
+			return strings.Clone(v.Str())
+		}
+		return ""
+	}
+	number := func(name string) int64 {
+		switch v := d.Lookup(name); v.Type {
+		case bson.TypeInt64:
+			return v.Int64()
+		case bson.TypeDate:
+			return v.Date()
+		}
+		return 0
+	}
+	flag := func(name string) bool { v := d.Lookup(name); return v.Type == bson.TypeBool && v.Bool() }
+	r = Row{
+		Path: text("path"), To: text("to"), Writing: flag("writing"), Owner: text("owner"), GivenUp: flag("givenUp"),
+		Namespace: text("ns"), Rule: text("rule"), Key: text("key"), Arrays: flag("arrays"), Gone: number("gone"),
+		Written: Written{Rows: number("rows"), Bytes: number("bytes"), SHA256: text("sha256"), From: number("from"), Until: number("until")},
+	}
+	if v := d.Lookup("collection"); v.Type == bson.TypeBinary {
+		if _, content := v.Binary(); len(content) == 16 {
+			r.Collection = [16]byte(content)
+		}
+	}
+	return r, r.Path != "" && schema.IsArchivePlace(r.To)
+}

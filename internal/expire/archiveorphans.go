@@ -1,0 +1,325 @@
+package expire
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/mayflydb/mayfly/internal/archive"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/schema"
+	"github.com/mayflydb/mayfly/internal/storage"
+)
+
+// An object is intended before it is stored: system.archive has its row, marked as writing. The
+// unit that removes the documents makes a row of it. What is only intended, and not under way in
+// this process, is of a server that has died or was deposed, or of a batch that was given up. It is
+// marked as given up first, which no unit makes a row of any more; then the object is removed, then
+// what was intended. So an object with a row is never removed, whoever does what at the same time.
+
+const (
+	// orphansAfter is how long after its start the monitor looks for such objects first, and
+	// orphansEvery how often after that.
+	orphansAfter = 30 * time.Second
+	orphansEvery = time.Hour
+)
+
+// archives are what archiving has done since the start, and the objects that are under way.
+type archives struct {
+	mu       sync.Mutex
+	underWay map[string]bool // by the _id of the row
+	docs     int             // archiveDocs, but for tests
+	// turns has room for the batches that are under way.
+	turns chan struct{}
+
+	objects, documents, bytes, failures, orphans atomic.Int64
+}
+
+// maxArchiving is how many batches are under way at once: each has its documents in memory.
+const maxArchiving = 2
+
+// enter waits until a batch may begin, outside of the gate. leave must follow, but after an error.
+func (s *archives) enter(ctx context.Context, pass *gatePass) error {
+	select {
+	case s.turns <- struct{}{}:
+		return nil
+	default:
+	}
+	pass.leave()
+	select {
+	case s.turns <- struct{}{}:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+	err := pass.enter(ctx)
+	if err != nil {
+		s.leave()
+	}
+	return err
+}
+
+func (s *archives) leave() { <-s.turns }
+
+func (s *archives) begin(rows []archive.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.underWay == nil {
+		s.underWay = map[string]bool{}
+	}
+	for i := range rows {
+		s.underWay[rows[i].ID()] = true
+	}
+}
+
+func (s *archives) end(rows []archive.Row) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range rows {
+		delete(s.underWay, rows[i].ID())
+	}
+}
+
+func (s *archives) isUnderWay(id string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.underWay[id]
+}
+
+func (s *archives) count(rows []archive.Row) {
+	for i := range rows {
+		s.objects.Add(1)
+		s.documents.Add(rows[i].Rows)
+		s.bytes.Add(rows[i].Bytes)
+	}
+}
+
+// Archived writes the section about archiving of serverStatus.
+func (m *Monitor) Archived() bson.Doc {
+	s := &m.archives
+	away := int64(0)
+	for _, r := range m.rules() {
+		if k := m.states.known(r); k != nil && k.archiveAway() != nil {
+			away++
+		}
+	}
+	return new(bson.Builder).Int64("documents", s.documents.Load()).Int64("objects", s.objects.Load()).Int64("bytes", s.bytes.Load()).
+		Int64("failures", s.failures.Load()).Int64("orphansRemoved", s.orphans.Load()).Int64("rulesAway", away).Finish()
+}
+
+// giveUp removes the objects of a batch that was not removed. What it leaves, the collector finds.
+func (m *Monitor) giveUp(ctx context.Context, coll *catalog.Collection, rows []archive.Row) error {
+	defer m.archives.end(rows)
+	if m.o.Dispatcher.TakesWrites() != nil || ctx.Err() != nil {
+		return nil
+	}
+	for i := range rows {
+		if _, err := m.collect(ctx, coll, rows[i].ID()); err != nil {
+			if away := (storeError{}); errors.As(err, &away) {
+				return nil // the collector tries again
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// collect removes an object that is only intended. It reports whether there was one.
+func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id string) (found bool, err error) {
+	var row archive.Row
+	change := func(next func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error) error {
+		return m.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+			found = false
+			key, old, err := u.LockID(ctx, coll, bson.String(id))
+			if err != nil || old == nil {
+				return err
+			}
+			if row, found = archive.ParseRow(old); !found || !row.Writing {
+				found = false
+				return nil
+			}
+			return next(u, key, old)
+		})
+	}
+	err = change(func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error {
+		row.GivenUp = true
+		return u.Update(ctx, coll, key, old, row.Doc())
+	})
+	if err != nil || !found {
+		return false, err
+	}
+	owner := ""
+	if m.o.Owner != nil {
+		if owner, err = m.o.Owner(); err != nil {
+			return false, err
+		}
+	}
+	if row.Owner == owner { // else the data were restored, or copied: the object may be another server's
+		if err := m.removeObject(ctx, &row); err != nil {
+			return false, err
+		}
+	}
+	return true, change(func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error { return u.Delete(ctx, coll, key, old) })
+}
+
+func (m *Monitor) removeObject(ctx context.Context, row *archive.Row) error {
+	s, err := m.o.Archives.Open(ctx, row.To)
+	if err == nil {
+		err = archive.Remove(ctx, s, row.Path)
+	}
+	if err != nil {
+		return storeError{err}
+	}
+	return nil
+}
+
+// collectOrphans removes, from time to time, what servers that have died have left in archives.
+func (m *Monitor) collectOrphans(ctx context.Context) {
+	for wait := orphansAfter; ; wait = orphansEvery {
+		if pause(ctx, wait); ctx.Err() != nil {
+			return
+		}
+		if m.o.Archives == nil || m.o.Dispatcher.TakesWrites() != nil {
+			continue
+		}
+		if n, err := m.CollectOrphans(ctx); err != nil && ctx.Err() == nil {
+			m.say(ctx, slog.LevelWarn, logOrphans, "archived objects without a row could not be removed", slog.String("error", err.Error()))
+		} else if n > 0 {
+			m.say(ctx, slog.LevelInfo, logOrphans, "removed archived objects without a row", slog.Int64("objects", n))
+		}
+	}
+}
+
+// CollectOrphans removes the objects that are intended only, and not under way here. It returns how
+// many those were.
+func (m *Monitor) CollectOrphans(ctx context.Context) (n int64, err error) {
+	for _, db := range m.o.Catalog.Databases() {
+		coll := m.o.Catalog.Lookup(schema.Namespace{DB: db, Coll: schema.ArchiveCollection})
+		if coll == nil {
+			continue
+		}
+		ids, err := m.intended(ctx, coll)
+		if err != nil {
+			return n, err
+		}
+		for _, id := range ids {
+			pass, err := m.enter(ctx, db)
+			if err != nil {
+				return n, err
+			}
+			found, err := m.collect(ctx, coll, id)
+			pass.leave()
+			if err != nil {
+				return n, err
+			}
+			if found {
+				n++
+				m.archives.orphans.Add(1)
+			}
+		}
+		if err := m.expireArchive(ctx, coll); err != nil {
+			return n, err
+		}
+	}
+	return n, nil
+}
+
+// expireArchive gives up the objects whose documents have been archived long enough, by their rule
+// as it is now. They are removed an hour later: what reads them by then goes on.
+func (m *Monitor) expireArchive(ctx context.Context, coll *catalog.Collection) error {
+	ids, err := m.expiredObjects(ctx, coll)
+	if err != nil || len(ids) == 0 {
+		return err
+	}
+	pass, err := m.enter(ctx, coll.Namespace.DB)
+	if err != nil {
+		return err
+	}
+	defer pass.leave()
+	for _, id := range ids {
+		err := m.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+			key, old, err := u.LockID(ctx, coll, bson.String(id))
+			if err != nil || old == nil {
+				return err
+			}
+			row, ok := archive.ParseRow(old)
+			if !ok || !m.archiveExpired(&row) {
+				return nil
+			}
+			row.Writing, row.GivenUp = true, true
+			return u.Update(ctx, coll, key, old, row.Doc())
+		})
+		if err != nil {
+			return err
+		}
+	}
+	m.say(ctx, slog.LevelInfo, logArchiveExpired, "archived objects have expired", slog.String("namespace", coll.Namespace.String()), slog.Int("objects", len(ids)))
+	return nil
+}
+
+// archiveExpired reports whether an object has been kept as long as its rule says.
+func (m *Monitor) archiveExpired(row *archive.Row) bool {
+	c := m.o.Catalog.LookupUUID(catalog.UUID(row.Collection))
+	if row.Writing || c == nil {
+		return false
+	}
+	for _, r := range c.Archiving() {
+		if keep := r.Settings.Archive.ExpireAfterSeconds; r.Name() == row.Rule && keep > 0 && !r.Settings.Paused {
+			return row.Until <= m.o.Catalog.Clock.ExpiryTime()-1000*keep
+		}
+	}
+	return false
+}
+
+func (m *Monitor) expiredObjects(ctx context.Context, coll *catalog.Collection) (ids []string, err error) {
+	q := &exec.Query{}
+	if q.Filter, err = match.Parse(bson.Empty, nil); err != nil {
+		return nil, err
+	}
+	cur, err := m.o.Exec.Find(ctx, coll, q)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	for len(ids) < maxIntended {
+		d, err := cur.Next(ctx)
+		if err != nil || d == nil {
+			return ids, err
+		}
+		if row, ok := archive.ParseRow(d); ok && m.archiveExpired(&row) {
+			ids = append(ids, row.ID())
+		}
+	}
+	return ids, nil
+}
+
+// maxIntended bounds the objects that are given up or collected at once.
+const maxIntended = 10_000
+
+// intended lists what is intended only, and not under way here.
+func (m *Monitor) intended(ctx context.Context, coll *catalog.Collection) (ids []string, err error) {
+	q := &exec.Query{}
+	if q.Filter, err = match.Parse(new(bson.Builder).Bool("writing", true).Finish(), nil); err != nil {
+		return nil, err
+	}
+	cur, err := m.o.Exec.Find(ctx, coll, q)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	for len(ids) < maxIntended {
+		d, err := cur.Next(ctx)
+		if err != nil || d == nil {
+			return ids, err
+		}
+		if row, ok := archive.ParseRow(d); ok && !m.archives.isUnderWay(row.ID()) {
+			ids = append(ids, row.ID())
+		}
+	}
+	return ids, nil
+}

@@ -1,0 +1,244 @@
+package node
+
+import (
+	"bytes"
+	"context"
+	"encoding/hex"
+	"slices"
+
+	"github.com/mayflydb/mayfly/internal/archive"
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/memory"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/query/exec"
+	"github.com/mayflydb/mayfly/internal/query/match"
+	"github.com/mayflydb/mayfly/internal/query/pipeline"
+	"github.com/mayflydb/mayfly/internal/schema"
+)
+
+// maxArchiveRows bounds the objects that an operation reads.
+const maxArchiveRows = 100_000
+
+// registerArchive adds the parameters of archives.
+func (n *Node) registerArchive(p *command.Params) {
+	places := p.String(command.StringSpec{Name: "archivePlaces", Startup: true, Valid: archive.ValidPlaces})
+	n.Archives = archive.NewPlaces(places.Load)
+	n.archiveRead = p.Int(command.IntSpec{Name: "archiveMaxBytesRead", Default: 64 << 30, HasMin: true, Long: true})
+}
+
+// ArchiveOwner is the id of this server, or of its replica set, in rows of system.archive.
+func (n *Node) ArchiveOwner() (string, error) {
+	if n.Dispatcher.Member == nil {
+		return serverID(n.Process.DBPath)
+	}
+	st, err := n.setState()
+	if err != nil {
+		return "", err
+	}
+	return hex.EncodeToString(st.Config.ID[:]), nil
+}
+
+// checkArchives refuses indexes that archive where the operator does not allow it. Errors: 72.
+func (n *Node) checkArchives(specs []bson.Doc) error {
+	for _, spec := range specs {
+		v := spec.Lookup("storageEngine")
+		if v.Type != bson.TypeDocument {
+			continue
+		}
+		e, _, err := schema.ExpiryOf(v.Doc())
+		if err == nil {
+			err = n.checkArchive(e.Archive)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (n *Node) checkArchive(a *schema.Archive) error {
+	switch {
+	case a == nil:
+		return nil
+	case n.shard:
+		return mongoerr.New(mongoerr.InvalidOptions, "'storageEngine.mayfly.expiry.archive' is not supported on a cluster")
+	}
+	return n.Archives.Allow(a.To)
+}
+
+// archived opens the stage $archive: the documents of the collection that were archived, as they
+// were when they were removed.
+//
+//	{$archive: {query: {...}, of: "collection" | "all"}}
+//
+// of says whose: those of this collection, or of all that had its name.
+func (w *world) archived(ctx context.Context, arg bson.Doc) (pipeline.Iterator, error) {
+	if w.n.shard {
+		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$archive is not supported on a cluster")
+	}
+	query, all := bson.Empty, false
+	for name, v := range arg.All() {
+		switch name {
+		case "query":
+			if v.Type != bson.TypeDocument {
+				return nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.query' is the wrong type '%s', expected type 'object'", v.Type)
+			}
+			query = v.Doc()
+		case "of":
+			if v.Type != bson.TypeString {
+				return nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.of' is the wrong type '%s', expected type 'string'", v.Type)
+			}
+			if all = v.Str() == "all"; !all && v.Str() != "collection" {
+				return nil, mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '$archive.of' is not a valid value.", v.Str())
+			}
+		default:
+			return nil, mongoerr.New(mongoerr.Code(40415), "BSON field '$archive.%s' is an unknown field.", name)
+		}
+	}
+	filter, err := match.Parse(query, w.query.match)
+	if err != nil {
+		return nil, err
+	}
+	r := &archiveReader{n: w.n, filter: filter}
+	if r.rows, err = w.archiveRows(ctx, archive.BoundsOf(query), all); err != nil {
+		return nil, err
+	}
+	bytes := int64(0)
+	for i := range r.rows {
+		bytes += r.rows[i].Bytes
+	}
+	if most := w.n.archiveRead.Load(); most > 0 && bytes > most {
+		return nil, mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "the operation would read %d bytes of the archive, and archiveMaxBytesRead is %d: ask for fewer days", bytes, most)
+	}
+	r.memory.Open(w.n.Exec.Memory)
+	r.holding = r.memory.Hold(r)
+	return r, nil
+}
+
+// archiveRows returns the rows of the objects that may have what is asked for, in the order of
+// their dates.
+func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool) (rows []archive.Row, err error) {
+	c := w.n.Catalog.Lookup(schema.Namespace{DB: w.ns.DB, Coll: schema.ArchiveCollection})
+	if c == nil || w.coll == nil && !all {
+		return nil, nil
+	}
+	b := new(bson.Builder)
+	if all {
+		b.OpenArray("$or").OpenDoc("0").String("ns", w.ns.String()).Close()
+		if w.coll != nil { // it may have had another name
+			b.OpenDoc("1").Binary("collection", 4, w.coll.UUID[:]).Close()
+		}
+		b.Close()
+	} else {
+		b.Binary("collection", 4, w.coll.UUID[:])
+	}
+	q := &exec.Query{}
+	if q.Filter, err = match.Parse(b.Finish(), nil); err != nil {
+		return nil, err
+	}
+	cur, err := w.n.Exec.Find(ctx, c, q)
+	if err != nil {
+		return nil, err
+	}
+	defer cur.Close()
+	for {
+		d, err := cur.Next(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if d == nil {
+			break
+		}
+		row, ok := archive.ParseRow(d)
+		if !ok {
+			return nil, mongoerr.New(mongoerr.InternalError, "%s has a document that is no row of an archive: %s", c.Namespace, d.Lookup("_id"))
+		}
+		if row.Writing || !bounds.MayHave(&row) {
+			continue
+		}
+		if rows = append(rows, row); len(rows) > maxArchiveRows {
+			return nil, mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "the operation would read more than %d archived objects: ask for fewer days", maxArchiveRows)
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b archive.Row) int {
+		switch {
+		case a.From < b.From:
+			return -1
+		case a.From > b.From:
+			return 1
+		}
+		return 0
+	})
+	return rows, nil
+}
+
+// archiveReader reads archived documents, one object after the other.
+type archiveReader struct {
+	n       *Node
+	filter  *match.Filter
+	rows    []archive.Row // what is left
+	docs    []bson.Doc    // of the object that was read last, what is left
+	memory  memory.Account
+	holding memory.Holding
+	ctx     context.Context // of the current call
+}
+
+// Context implements memory.Waiter.
+func (r *archiveReader) Context() context.Context { return r.ctx }
+
+// Next implements pipeline.Iterator. Errors: 96 for an object that is not what was written, and
+// those of the store.
+func (r *archiveReader) Next(ctx context.Context) (bson.Doc, error) {
+	r.ctx = ctx
+	for len(r.docs) == 0 {
+		if len(r.rows) == 0 {
+			return nil, nil
+		}
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if err := r.object(ctx, &r.rows[0]); err != nil {
+			return nil, mongoerr.New(mongoerr.OperationFailed, "%s", err)
+		}
+		r.rows = r.rows[1:]
+	}
+	d := r.docs[0]
+	r.docs = r.docs[1:]
+	return d, nil
+}
+
+// object reads what matches of an object.
+func (r *archiveReader) object(ctx context.Context, row *archive.Row) error {
+	if err := r.holding.Set(int(row.Bytes)); err != nil {
+		return err
+	}
+	s, err := r.n.Archives.Open(ctx, row.To)
+	if err != nil {
+		return err
+	}
+	content := bytes.NewBuffer(make([]byte, 0, row.Bytes))
+	if err := archive.Fetch(ctx, s, row, content); err != nil {
+		return err
+	}
+	r.docs = nil
+	size := int(row.Bytes)
+	return archive.Documents(bytes.NewReader(content.Bytes()), row.Bytes, func(d bson.Doc) (bool, error) {
+		ok, err := r.filter.MatchEnv(d, nil)
+		if err != nil || !ok {
+			return true, err
+		}
+		size += len(d)
+		if err := r.holding.Set(size); err != nil {
+			return false, err
+		}
+		r.docs = append(r.docs, d.Clone())
+		return true, nil
+	})
+}
+
+// Close implements pipeline.Iterator.
+func (r *archiveReader) Close() {
+	r.rows, r.docs = nil, nil
+	r.memory.Close()
+}
