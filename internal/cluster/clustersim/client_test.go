@@ -26,6 +26,7 @@ type agent struct {
 	conns map[string]*client.Conn
 	lsid  bson.Doc
 	txn   int64
+	again bool // the last write was tried again
 }
 
 func (w *world) agent(name string, purpose uint64) *agent {
@@ -91,6 +92,7 @@ func other(router string) string {
 // not known, as drivers do.
 func (a *agent) write(body func(b *bson.Builder)) (bson.Doc, error) {
 	a.txn++
+	a.again = false
 	b := new(bson.Builder)
 	body(b)
 	d := b.OpenDoc("writeConcern").String("w", "majority").Close().Doc("lsid", a.lsid).Int64("txnNumber", a.txn).Finish()
@@ -99,6 +101,7 @@ func (a *agent) write(body func(b *bson.Builder)) (bson.Doc, error) {
 	if err == nil {
 		return reply, nil
 	}
+	a.again = true
 	if again, err := a.run(other(at), "app", d); err == nil {
 		return again, nil
 	}
@@ -150,6 +153,18 @@ func (a *agent) register(of int) {
 		return
 	}
 	w.registers = append(w.registers, op)
+	// What found nothing has no record, as in mongod, where a no-op is not logged: an attempt that
+	// comes late may find something, and is then executed.
+	if op.Kind == sim.Swap && !op.Unknown && !op.Swapped && (a.again || w.cameAgain[statementOf(a.lsid, a.txn)]) {
+		op.Unknown = true
+		w.registers = append(w.registers, op)
+	}
+}
+
+// statementOf names a retryable statement of a session.
+func statementOf(lsid bson.Doc, txn int64) string {
+	_, id := lsid.Lookup("id").Binary()
+	return fmt.Sprintf("%x %d", id, txn)
 }
 
 // first are the documents of a reply's first batch.

@@ -93,6 +93,14 @@ func (x *inTheWay) double(r *command.Request) {
 	if rng.IntN(2) == 0 {
 		late = time.Duration(rng.IntN(4000)) * time.Millisecond
 	}
+	if lsid := again.Body.Lookup("lsid"); lsid.Type == bson.TypeDocument {
+		x.w.mu.Lock()
+		if x.w.cameAgain == nil {
+			x.w.cameAgain = map[string]bool{}
+		}
+		x.w.cameAgain[statementOf(lsid.Doc(), bson.ClampToInt64(again.Body.Lookup("txnNumber")))] = true
+		x.w.mu.Unlock()
+	}
 	x.w.doubled.Go(func() {
 		time.Sleep(late)
 		if x.p.isAlive(x.life) && !x.w.isCalm() {

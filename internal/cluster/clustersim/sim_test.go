@@ -59,6 +59,7 @@ type world struct {
 	moves     int
 	undone    int
 	doubles   int
+	cameAgain map[string]bool // retryable statements, by statementOf, that are done a second time
 	crashes   int
 	resharded int
 	indexed   int
