@@ -162,3 +162,122 @@ func TestExpiryOfShardedSeries(t *testing.T) {
 		}
 	}
 }
+
+// TestExpiryOfSeriesAsOne: a time series that lies on three shards by {meta, time} is to who asks
+// the router what it is on one server: forecasts, dry runs, statistics, pause and budget.
+func TestExpiryOfSeriesAsOne(t *testing.T) {
+	c := newCluster(t, 3)
+	alone := c.connect(c.startSet("alone"))
+	one := func(db, text string) (bson.Doc, error) { return alone.Run(t.Context(), db, bson.MustParse(text)) }
+	c.until(func() bool {
+		reply, err := one("admin", `{hello: 1}`)
+		return err == nil && reply.Lookup("isWritablePrimary").Bool()
+	})
+	both := func(text string) (routers, ones bson.Doc) {
+		t.Helper()
+		return c.do("app", text), c.done(text)(one("app", text))
+	}
+	for shard := range c.shards {
+		c.on(shard, "admin", `{setParameter: 1, ttlMonitorSleepSecs: 1}`)
+	}
+	c.done("")(one("admin", `{setParameter: 1, ttlMonitorSleepSecs: 1}`))
+	now := time.Now().UnixMilli()
+	c.do("admin", `{enableSharding: "app", primaryShard: "s0"}`)
+	c.do("admin", `{shardCollection: "app.c", key: {sensor: 1, at: 1}, `+series+`}`)
+	c.done("")(one("app", `{create: "c", `+series+`}`))
+	for i, at := range []string{`{meta: 4, "control.min.at": {$minKey: 1}}`, fmt.Sprintf(`{meta: 12, "control.min.at": {$date: %d}}`, now-30*3600*1000)} {
+		c.do("admin", `{split: "app.c", middle: `+at+`}`)
+		c.do("admin", fmt.Sprintf(`{moveRange: "app.c", min: %s, toShard: "s%d"}`, at, i+1))
+	}
+	both(`{collMod: "c", expireAfterSeconds: 360000000}`)
+	var docs []string
+	for n := range 400 { // 20 sensors, every quarter of an hour of four days
+		docs = append(docs, fmt.Sprintf(`{_id: %d, at: {$date: %d}, sensor: %d}`, n, now-int64(n)*15*60*1000, n%20))
+	}
+	both(`{insert: "c", documents: [` + strings.Join(docs, ", ") + `]}`)
+	numbers := func(bars bson.Value) (all []string) {
+		for v := range bars.Doc().Values() {
+			all = append(all, fmt.Sprint(bson.ClampToInt64(v.Doc().Lookup("documents"))))
+		}
+		return all
+	}
+	// A bar begins when the statement does, which is a second later on one of them at the most.
+	told := func(d bson.Doc) string {
+		h := d.Lookup("histogram").Doc()
+		due := d.Lookup("oldestDue")
+		if due.Type != bson.TypeDate {
+			t.Fatalf("nothing is due: %s", d)
+		}
+		return fmt.Sprintf("rule %s expire %s paused %s due %d since %d, hours %s, days %s, later %d", d.Lookup("rule"), d.Lookup("expireAfterSeconds"), d.Lookup("paused"),
+			bson.ClampToInt64(d.Lookup("dueNow").Doc().Lookup("documents")), due.Date(), numbers(h.Lookup("hours")), numbers(h.Lookup("days")), bson.ClampToInt64(h.Lookup("later").Doc().Lookup("documents")))
+	}
+	stats := func() (routers, ones bson.Doc) {
+		t.Helper()
+		text := `{aggregate: "c", pipeline: [{$expiryStats: {}}], cursor: {}}`
+		routers, ones = both(text)
+		return routers.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc(), ones.Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc()
+	}
+	same := func(when string, a, b bson.Doc) {
+		t.Helper()
+		if told(a) != told(b) {
+			t.Errorf("%s:\n   router %s\n one server %s", when, told(a), told(b))
+		}
+	}
+	const rule = `expireAfterSeconds: 180000` // 50 hours
+	first := func(reply bson.Doc) bson.Doc { return reply.Lookup("expiry").Doc().Lookup("0").Doc() }
+	a, b := both(`{collMod: "c", ` + rule + `, storageEngine: {mayfly: {expiry: {dryRun: true}}}}`)
+	same("dry run", first(a), first(b))
+	if strings.Contains(batch(c.do("app", `{listCollections: 1}`)), "180000") {
+		t.Error("a dry run has changed the rule")
+	}
+	both(`{collMod: "c", ` + rule + `, storageEngine: {mayfly: {expiry: {paused: true}}}}`)
+	a, b = stats()
+	same("paused", a, b)
+	if a.Lookup("shards").Doc().Len() != 3 || !strings.Contains(a.Lookup("skipped").String(), `"paused"`) {
+		t.Errorf("by shards: %s", a)
+	}
+	// A budget is one for all shards. It counts buckets, of which a batch of ten goes at once, and is
+	// waited for afterwards.
+	const perSecond, atOnce = 4, 10
+	removed := func(d bson.Doc) int64 { return bson.ClampToInt64(d.Lookup("removed").Doc().Lookup("buckets")) }
+	begun := time.Now()
+	both(fmt.Sprintf(`{collMod: "c", storageEngine: {mayfly: {expiry: {paused: false, budget: {documentsPerSecond: %d}}}}}`, perSecond))
+	c.until(func() bool {
+		a, b = stats()
+		for name, d := range map[string]bson.Doc{"router": a, "one server": b} {
+			if most := atOnce + perSecond*(time.Since(begun).Seconds()+1); float64(removed(d)) > most {
+				t.Errorf("%s has removed %d buckets within %s", name, removed(d), time.Since(begun))
+			}
+		}
+		return removed(a) >= perSecond && removed(b) >= perSecond
+	})
+	// A pause that is acknowledged is in effect on each shard.
+	both(`{collMod: "c", storageEngine: {mayfly: {expiry: {paused: true, budget: null}}}}`)
+	a, _ = stats()
+	passes := func(shard string) int64 {
+		return bson.ClampToInt64(c.on(shard, "admin", `{serverStatus: 1}`).Lookup("metrics").Doc().Lookup("ttl").Doc().Lookup("passes"))
+	}
+	before := map[string]int64{}
+	for shard := range c.shards {
+		if list := c.on(shard, "app", `{listCollections: 1, filter: {name: "c"}}`); !strings.Contains(batch(list), "paused: true") {
+			t.Errorf("%s goes on: %s", shard, list)
+		}
+		before[shard] = passes(shard)
+	}
+	for shard, n := range before {
+		c.until(func() bool { return passes(shard) > n+1 })
+	}
+	if later, _ := stats(); removed(later) != removed(a) {
+		t.Errorf("%d buckets were removed when the pause was acknowledged, and %d later", removed(a), removed(later))
+	}
+	both(`{collMod: "c", storageEngine: {mayfly: {expiry: {paused: false}}}}`)
+	measurements := func(d bson.Doc) int64 { return bson.ClampToInt64(d.Lookup("removed").Doc().Lookup("documents")) }
+	c.until(func() bool {
+		a, b = stats()
+		return bson.ClampToInt64(a.Lookup("dueNow").Doc().Lookup("documents"))+bson.ClampToInt64(b.Lookup("dueNow").Doc().Lookup("documents")) == 0
+	})
+	x, y := both(`{count: "c"}`)
+	if measurements(a) != measurements(b) || measurements(a) == 0 || x.Lookup("n").String() != y.Lookup("n").String() {
+		t.Errorf("the router says that %d were removed, and has %s; one server %d, and %s", measurements(a), x.Lookup("n"), measurements(b), y.Lookup("n"))
+	}
+}
