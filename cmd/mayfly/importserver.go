@@ -41,6 +41,10 @@ could not be done.
 
 // importAny imports from a file or from a server.
 func importAny(args []string) int {
+	if len(args) == 1 && (args[0] == "--help" || args[0] == "-help" || args[0] == "-h") {
+		fmt.Print(importUsage + "\n" + importServerUsage)
+		return config.ExitClean
+	}
 	if len(args) > 0 && args[0] == "cutover" {
 		return importServer(args[1:], true)
 	}
