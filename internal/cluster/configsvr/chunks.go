@@ -23,6 +23,11 @@ func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *
 		if err != nil || len(change.Put) == 0 {
 			return decision{nothing: true}, err
 		}
+		for i := range change.Put {
+			if err := c.takes(change.Put[i].Range); err != nil {
+				return decision{}, err
+			}
+		}
 		next, err := m.With(change.Put)
 		if err != nil {
 			return decision{}, err
@@ -42,6 +47,27 @@ func (s *Server) changeChunks(ctx context.Context, ns, logged string, f func(c *
 		}}, nil
 	}})
 	return err
+}
+
+// unchanged checks that a chunk which was read before the claim was taken is one of the
+// collection's shard key as it is: what was said or computed by another key means something else.
+// Error 117.
+func (c *collectionDoc) unchanged(chunk *shard.Chunk) error {
+	if chunk.Version.ShardGeneration != c.Generation {
+		return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", c.Namespace)
+	}
+	return nil
+}
+
+// takes checks that a range has bounds of the collection's shard key, whoever has computed them.
+// Error 117.
+func (c *collectionDoc) takes(r shard.Range) error {
+	for _, b := range []shard.Bound{r.Min, r.Max} {
+		if same, ok := c.Key.ParseBound(c.Key.Doc(b)); !ok || same.Compare(b) != 0 {
+			return mongoerr.New(mongoerr.ConflictingOperationInProgress, "the shard key of %s has changed", c.Namespace)
+		}
+	}
+	return nil
 }
 
 // boundsOf reads the bounds of a command, an array of two documents.
@@ -111,7 +137,10 @@ func (s *Server) runSplit(ctx context.Context, op *command.Op) error {
 		}
 		at = &points[0]
 	}
-	return s.changeChunks(ctx, ns, "split", func(_ *collectionDoc, m *shard.Map) (shard.Change, error) {
+	return s.changeChunks(ctx, ns, "split", func(c *collectionDoc, m *shard.Map) (shard.Change, error) {
+		if err := c.unchanged(&chunk); err != nil {
+			return shard.Change{}, err
+		}
 		return m.Split(chunk.Range, []shard.Bound{*at}, s.newID)
 	})
 }

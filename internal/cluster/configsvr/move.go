@@ -171,6 +171,9 @@ func (s *Server) move(ctx context.Context, w wanted) (size int64, err error) {
 		if c.doc.Lookup("allowMigrations").Type == bson.TypeBool && !c.doc.Lookup("allowMigrations").Bool() {
 			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "Collection %s does not allow migrations", w.ns)
 		}
+		if err := cmp.Or(c.unchanged(&w.chunk), c.takes(w.span)); err != nil {
+			return decision{}, err
+		}
 		now := m.Find(w.span.Min.Key)
 		if now.Shard != from || !now.Contains(w.span) {
 			return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "the chunks of %s have changed", w.ns)

@@ -350,6 +350,50 @@ func TestDDLUndoesAMove(t *testing.T) {
 	}
 }
 
+// TestKeyChangesMeanwhile: where to split or what to move is computed before others are waited for.
+// If that was a resharding, it was computed by another key, and nothing is done: config.chunks
+// would have a bound of that key, and no router could read the collection's chunks.
+func TestKeyChangesMeanwhile(t *testing.T) {
+	for _, text := range []string{`{_configsvrSplit: "app.events", find: {x: 7}}`, `{_configsvrMoveRange: "app.events", min: {x: {$minKey: 1}}, toShard: "s1"}`} {
+		c := start(t)
+		c.add("s0")
+		c.add("s1")
+		for _, before := range []string{`{_configsvrAddShard: "s0/s0:27018"}`, `{_configsvrAddShard: "s1/s1:27018"}`, `{_configsvrShardCollection: "app.events", key: {x: 1}}`} {
+			if _, err := c.run(bson.MustParse(before)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		c.fill("s0", "app.events", 0, 100)
+		changed := false
+		c.mu.Lock()
+		c.onAsk = func(body bson.Doc, _ bool) bool {
+			if name, _ := body.First(); name != "_shardsvrSplitPoints" || changed {
+				return false
+			}
+			changed = true
+			c.mu.Unlock()
+			defer c.mu.Lock()
+			if _, err := c.run(bson.MustParse(`{_configsvrReshardCollection: "app.events", key: {x: "hashed"}, shardDistribution: [{shard: "s0", min: {x: {$minKey: 1}}, max: {x: {$maxKey: 1}}}]}`)); err != nil {
+				t.Error(err)
+			}
+			return false
+		}
+		c.mu.Unlock()
+		_, err := c.run(bson.MustParse(text))
+		if !changed || !mongoerr.Is(err, mongoerr.ConflictingOperationInProgress) {
+			t.Errorf("%s: %v", text, err)
+		}
+		all, err := c.s.all(chunks)
+		if err != nil || len(all) != 1 {
+			t.Errorf("%s: %s %v", text, all, err)
+		}
+		if err := c.consistent(); err != nil {
+			t.Error(err)
+		}
+		c.end()
+	}
+}
+
 // TestClaims holds which operations may run side by side.
 func TestClaims(t *testing.T) {
 	move := func(ns, from, to string) claim { return claim{within: ns, shards: []string{from, to}} }
