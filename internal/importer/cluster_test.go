@@ -50,16 +50,16 @@ func TestCluster(t *testing.T) {
 	}
 	seed := uint64(time.Now().UnixNano())
 	t.Logf("seed %d", seed)
-	disturbing, end := context.WithCancel(t.Context())
-	var writers sync.WaitGroup
-	for j := range 2 {
-		writers.Go(func() { from.disturb(disturbing, rand.New(rand.NewPCG(seed, uint64(j)))) })
-	}
 	told := &lines{}
 	o := Options{From: from.uri(), To: to.uri(), Parallel: 2, batch: 10, Tell: told.tell}
 	done := make(chan error, 1)
 	go func() { done <- Run(t.Context(), o) }()
 	waitFor(t, to, "w", `{"count":"keyed","query":{}}`)
+	disturbing, end := context.WithCancel(t.Context())
+	var writers sync.WaitGroup
+	for j := range 2 {
+		writers.Go(func() { from.disturb(disturbing, rand.New(rand.NewPCG(seed, uint64(j)))) })
+	}
 	for _, shard := range []string{"s0", "s1"} {
 		from.run("admin", fmt.Sprintf(`{"moveRange":"w.keyed","min":{"k":100},"max":{"k":{"$maxKey":1}},"toShard":"%s"}`, shard))
 	}

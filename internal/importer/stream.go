@@ -210,8 +210,12 @@ func (im *Importer) listAtToken(ctx context.Context) ([]*definition, error) {
 	return nil, errors.New("collections are made, dropped or renamed at the source all the time: the import cannot begin")
 }
 
-// listQuiet lists, and reports whether no collection was made, dropped, renamed or changed from the
-// beginning of a stream until then.
+// keeps are the events of DDL behind which there are the same collections with the same names: what
+// they change is read again when they are applied.
+var keeps = map[string]bool{"createIndexes": true, "dropIndexes": true, "modify": true, "shardCollection": true, "refineCollectionShardKey": true}
+
+// listQuiet lists, and reports whether no collection was made, dropped or renamed from the beginning
+// of a stream until then.
 func (im *Importer) listQuiet(ctx context.Context, s *stream) (all []*definition, quiet bool, err error) {
 	if all, err = list(ctx, im.from); err != nil {
 		return nil, false, err
@@ -225,7 +229,7 @@ func (im *Importer) listQuiet(ctx context.Context, s *stream) (all []*definition
 		if err != nil {
 			return nil, false, err
 		}
-		if slices.ContainsFunc(events, func(d bson.Doc) bool { return !writes[kindOf(d)] && !ownDatabase(d) }) {
+		if slices.ContainsFunc(events, func(d bson.Doc) bool { return !writes[kindOf(d)] && !keeps[kindOf(d)] && !ownDatabase(d) }) {
 			return nil, false, nil
 		}
 	}
