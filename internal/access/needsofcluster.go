@@ -52,11 +52,11 @@ func checkMetadataNeeds(_ Collections, op *command.Op) []auth.Need {
 	if op.DB == "admin" || op.May(auth.On(auth.Cluster, auth.CheckMetadataConsistency)) {
 		return one(auth.Cluster, auth.CheckMetadataConsistency)
 	}
-	coll := ""
-	for _, v := range []bson.Value{op.Body.Lookup("checkMetadataConsistency"), op.Body.Lookup("coll")} {
-		if v.Type == bson.TypeString {
-			coll = v.Str()
-		}
+	coll := "" // all of the database
+	if _, v := op.Body.First(); v.Type == bson.TypeString {
+		coll = v.Str()
+	} else if v := op.Body.Lookup("coll"); v.Type == bson.TypeString {
+		coll = v.Str()
 	}
 	return one(collectionResource(op.DB, coll), auth.CheckMetadataConsistency)
 }

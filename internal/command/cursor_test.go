@@ -275,3 +275,36 @@ func TestHousekeeping(t *testing.T) {
 		d.Cursors.CloseAll()
 	})
 }
+
+// slow is a Cursor whose Close takes until it is let go.
+type slow struct {
+	counter
+	closes chan struct{}
+	let    chan struct{}
+}
+
+func (c *slow) Close() { close(c.closes); <-c.let }
+
+// TestSlowClose: while a cursor is closed, which on a router asks shards, others are read.
+func TestSlowClose(t *testing.T) {
+	var s CursorSpec
+	d := cursorServer(&s)
+	closing := &slow{counter{end: 5}, make(chan struct{}), make(chan struct{})}
+	s.Cursor = closing
+	first := readBatch(run(t, d, &Client{}, `{"open":"c","batchSize":1}`))
+	s.Cursor = &counter{end: 5}
+	other := readBatch(run(t, d, &Client{}, `{"open":"c","batchSize":1}`))
+	killed := make(chan bool)
+	go func() { killed <- d.Cursors.Kill(first.id) }()
+	<-closing.closes
+	if m := more(t, d, other.id, ""); m.docs != 4 {
+		t.Errorf("%+v", m)
+	}
+	if m := more(t, d, first.id, ""); m.code != mongoerr.CursorNotFound {
+		t.Errorf("the closed one: %+v", m)
+	}
+	close(closing.let)
+	if !<-killed {
+		t.Error("there was no cursor")
+	}
+}

@@ -37,7 +37,8 @@ type Cursors struct {
 	frequency *IntParam
 	mu        struct {
 		sync.Mutex
-		open map[int64]*openCursor
+		open    map[int64]*openCursor
+		closing []*openCursor // that unlock closes
 	}
 	opened, timedOut, moreThanOneBatch atomic.Int64
 	lifespans                          [len(lifespans) + 1]atomic.Int64
@@ -319,7 +320,7 @@ func (c *openCursor) back(op *Op) {
 // pin takes the cursor out for one getMore.
 func (cs *Cursors) pin(op *Op, id int64, ns string) (*openCursor, error) {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	c := cs.mu.open[id]
 	if c == nil {
 		return nil, mongoerr.New(mongoerr.CursorNotFound, "cursor id %d not found", id)
@@ -370,7 +371,7 @@ func (c *openCursor) usableBy(op *Op, ns string) error {
 // unpin puts a cursor back that was not used.
 func (cs *Cursors) unpin(c *openCursor) {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	c.pinned, c.kept = nil, true
 	if c.failure != nil {
 		cs.drop(c)
@@ -380,12 +381,12 @@ func (cs *Cursors) unpin(c *openCursor) {
 // remove takes a pinned cursor, which its operation has closed, out of the table.
 func (cs *Cursors) remove(c *openCursor) {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	c.closed = true
 	cs.drop(c)
 }
 
-// drop takes a cursor out and closes it. REQUIRES: cs.mu held, no operation uses c.
+// drop takes a cursor out; unlock closes it. REQUIRES: cs.mu held, no operation uses c.
 func (cs *Cursors) drop(c *openCursor) {
 	invariant.Held(&cs.mu, "command: the lock of the cursors is held")
 	if cs.mu.open[c.id] != c {
@@ -393,8 +394,24 @@ func (cs *Cursors) drop(c *openCursor) {
 	}
 	delete(cs.mu.open, c.id)
 	cs.lifespans[lifespan(time.Since(c.created))].Add(1)
+	cs.close(c)
+}
+
+// close has unlock close a cursor that no operation uses.
+func (cs *Cursors) close(c *openCursor) {
 	if !c.closed {
 		c.closed = true
+		cs.mu.closing = append(cs.mu.closing, c)
+	}
+}
+
+// unlock unlocks, and then closes what is to be closed: a router asks shards to, which may take
+// long, and all operations with cursors need the lock.
+func (cs *Cursors) unlock() {
+	closing := cs.mu.closing
+	cs.mu.closing = nil
+	cs.mu.Unlock()
+	for _, c := range closing {
 		c.closeQuery()
 	}
 }
@@ -403,7 +420,7 @@ func (cs *Cursors) drop(c *openCursor) {
 // there was one.
 func (cs *Cursors) Kill(id int64) bool {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	c := cs.mu.open[id]
 	if c == nil || c.failure == errCursorKilled {
 		return false
@@ -456,7 +473,7 @@ func (cs *Cursors) kill(c *openCursor) {
 // KillTransaction kills the cursors of a session's transaction.
 func (cs *Cursors) KillTransaction(s SessionID, txn int64) {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	for _, c := range cs.mu.open {
 		if c.txn == txn && c.session != nil && *c.session == s {
 			cs.kill(c)
@@ -467,7 +484,7 @@ func (cs *Cursors) KillTransaction(s SessionID, txn int64) {
 // killSessions kills the cursors of the sessions that match, and counts them.
 func (cs *Cursors) killSessions(match func(SessionID) bool) int {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	n := 0
 	for _, c := range cs.mu.open {
 		if c.session != nil && match(*c.session) {
@@ -483,19 +500,17 @@ func (cs *Cursors) killSessions(match func(SessionID) bool) int {
 // running: the collection was dropped or renamed. What it holds is released now.
 func (cs *Cursors) Invalidate(collection string, err error) {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	for _, c := range cs.mu.open {
 		if c.failure != nil || !slices.Contains(c.spec.Collections, collection) {
 			continue
 		}
 		c.failure = err
-		switch {
-		case c.pinned != nil:
+		if c.pinned != nil {
 			c.pinned.kill(err)
-		case !c.closed:
-			c.closed = true
-			c.closeQuery()
+			continue
 		}
+		cs.close(c)
 	}
 }
 
@@ -503,7 +518,7 @@ func (cs *Cursors) Invalidate(collection string, err error) {
 // more.
 func (cs *Cursors) CloseAll() {
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	for _, c := range cs.mu.open {
 		cs.drop(c)
 	}
@@ -513,7 +528,7 @@ func (cs *Cursors) CloseAll() {
 func (cs *Cursors) reap(now time.Time) int {
 	before := now.Add(-time.Duration(cs.timeout.Load()) * time.Millisecond)
 	cs.mu.Lock()
-	defer cs.mu.Unlock()
+	defer cs.unlock()
 	n := 0
 	for _, c := range cs.mu.open {
 		if c.pinned == nil && !c.spec.NoTimeout && c.lastUse.Before(before) {

@@ -329,9 +329,15 @@ func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, 
 }
 
 // CommitPart commits a prepared transaction at a time, in one unit with what the coordinator
-// writes, which has decided so; with is as for catalog.Transaction.Decide. Errors: 251 if it is
-// not prepared here, those of catalog.Transaction.Decide, the cause of ctx's end.
+// writes, which has decided so; with is as for catalog.Transaction.Decide. It passes the write
+// gate as a statement does. Errors: 251 if it is not prepared here, those of
+// catalog.Transaction.Decide, the cause of ctx's end.
 func (d *Dispatcher) CommitPart(ctx context.Context, id SessionID, number int64, at uint64, with func(*catalog.Unit) error) error {
+	pass, err := d.Gate.EnterWithin(ctx)
+	if err != nil {
+		return err
+	}
+	defer pass.Leave()
 	return d.inTurn(ctx, id, func(se *Session) error {
 		if tr := &se.transaction; tr.state != prepared || tr.number != number {
 			return noSuch(tr, number, se)

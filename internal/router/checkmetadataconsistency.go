@@ -23,6 +23,8 @@ func (r *Router) checkMetadataConsistency() *command.Command {
 func (r *Router) runCheckMetadata(ctx context.Context, op *command.Op) error {
 	of := op.DB
 	switch _, v := op.Body.First(); {
+	case v.Type == bson.TypeString && op.Args.Has("coll"):
+		return mongoerr.New(mongoerr.InvalidOptions, "a collection is named twice: in 'checkMetadataConsistency' and in 'coll'")
 	case v.Type == bson.TypeString:
 		of += "." + v.Str()
 	case !v.IsNumber() || bson.ToDouble(v) != 1:

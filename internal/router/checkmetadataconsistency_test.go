@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 // inconsistencies are the types that a check finds, with their documents.
@@ -54,6 +55,7 @@ func TestMetadataAreConsistent(t *testing.T) {
 	c.fill("ranged", 0, 50)
 	c.fill("hashed", 0, 50)
 	c.do("app", `{insert: "series", documents: [{t: {$date: "2026-01-01T00:00:00Z"}, m: 1}, {t: {$date: "2026-01-01T00:00:00Z"}, m: 7}]}`)
+	c.refused("app", `{checkMetadataConsistency: "ranged", coll: "hashed"}`, mongoerr.InvalidOptions) // of which one is authorized
 	none := func(db, text string) {
 		if types, found := c.inconsistencies(db, text); len(types) > 0 {
 			t.Errorf("%s: %s", text, found)

@@ -11,8 +11,8 @@ import (
 )
 
 // hiddenKnown begins the names of the fields in which shards send metadata that the router's part of
-// a pipeline reads. Documents lose it on their way.
-const hiddenKnown = "__known"
+// a pipeline reads. Documents lose it on their way. No client's field has such a name.
+const hiddenKnown = "\x01known"
 
 // meta is the metadata that documents have behind the shards' part.
 func (p *parts) meta() (names []string) {

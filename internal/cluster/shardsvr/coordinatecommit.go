@@ -1,6 +1,7 @@
 package shardsvr
 
 import (
+	"cmp"
 	"context"
 	"sync/atomic"
 	"time"
@@ -75,6 +76,9 @@ func (s *Shard) coordinate(ctx context.Context, id transactionID, participants [
 		switch {
 		case c != nil:
 		case full:
+			if doc, err := s.decision(id); err != nil || doc != nil { // which is told; not refused
+				return 0, cmp.Or(err, error(errMachineEnded))
+			}
 			return 0, mongoerr.New(mongoerr.ExceededMemoryLimit, "too many commits of transactions over shards at a time: %d", maxCoordinations)
 		default:
 			if c, err = s.beginCommit(ctx, mine); c == nil {
