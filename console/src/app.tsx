@@ -3,6 +3,7 @@ import { useEffect } from 'preact/hooks';
 import { signal } from '@preact/signals';
 import { accessControl, logout, resume, session } from './api';
 import { language, languages, speak, t, utc, type Language } from './i18n';
+import { Access } from './pages/access';
 import { Cluster } from './pages/cluster';
 import { Data } from './pages/data';
 import { Expiry } from './pages/expiry';
@@ -52,7 +53,7 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  const Shown = { data: Data, cluster: Cluster, operations: Operations, health: Health }[page] ?? Expiry;
+  const Shown = { data: Data, cluster: Cluster, operations: Operations, access: Access, health: Health }[page] ?? Expiry;
   return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
@@ -90,7 +91,7 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            {(['expiry', 'data', 'cluster', 'operations', 'health'] as const).map((p) => (
+            {(['expiry', 'data', 'cluster', 'operations', 'access', 'health'] as const).map((p) => (
               <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
                 {t(p)}
               </a>

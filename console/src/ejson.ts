@@ -19,6 +19,11 @@ export class Raw {
   constructor(readonly json: string) {}
 }
 
+/** What mongosh reads in a command that is shown in another way than it is sent. */
+export class Code {
+  constructor(readonly text: string) {}
+}
+
 export type Value = null | boolean | string | Value[] | Doc | Typed;
 
 /** The types whose Extended JSON is {"$name": …}, by that name. */
@@ -107,11 +112,12 @@ function reads(type: string, v: Value): string {
 export const parse = (text: string): Value => new Reader(text).value();
 
 /** What commands are made of: JavaScript's values, and those of documents. */
-export type Sent = Value | Raw | undefined | number | Date | Sent[] | { [name: string]: Sent };
+export type Sent = Value | Raw | Code | undefined | number | Date | Sent[] | { [name: string]: Sent };
 
 /** Extended JSON of a command; fields that are undefined are left out. */
 export function json(v: Sent): string {
   if (v instanceof Typed || v instanceof Raw) return v.json;
+  if (v instanceof Code) throw new Error(`${v.text} is shown, and not sent`);
   if (v instanceof Date) return `{"$date":{"$numberLong":"${v.getTime()}"}}`;
   if (Array.isArray(v)) return `[${v.map(json).join(',')}]`;
   if (v instanceof Doc) return `{${v.fields.map(([k, x]) => `${JSON.stringify(k)}:${json(x)}`).join(',')}}`;
@@ -126,6 +132,7 @@ const bare = /^[$A-Z_a-z][$\w]*$/;
 /** The text that mongosh takes for a value, in several lines where it is long. */
 export function shell(v: Sent, indent = ''): string {
   if (v instanceof Raw) return shell(parse(v.json), indent);
+  if (v instanceof Code) return v.text;
   if (v instanceof Date) return `ISODate(${quote(v.toISOString())})`;
   if (v instanceof Typed) return shellTyped(v);
   if (typeof v === 'string') return quote(v);

@@ -348,3 +348,42 @@ test('health: who may not ask is told which roles it lacks', async () => {
   await page.getByText('Give the user what it lacks of roles').first().waitFor();
   await done(page);
 });
+
+test('access: users and roles, who is connected, logins, and a user that is made and dropped', async () => {
+  await client.db('admin').command({ createRole: markup, privileges: [], roles: [{ role: 'read', db: 'shop' }] });
+  await client.db('admin').command({ createUser: markup, pwd: 'secret', roles: [{ role: markup, db: 'admin' }] });
+  const page = await open();
+  await logIn(page, 'ann', '/#/access');
+  const users = page.getByRole('region', { name: 'Users' });
+  assert.match(await users.getByRole('row').filter({ hasText: 'reader' }).innerText(), /read@shop/);
+  await page.getByRole('region', { name: 'Roles of your own making' }).getByText('read@shop').waitFor();
+  await page.getByRole('region', { name: 'Who is connected' }).getByText(/nodejs \d/).first().waitFor();
+  await page.getByRole('region', { name: 'Logins lately' }).getByText('ann@admin').first().waitFor();
+  await look(page, 'access');
+  await page.getByRole('button', { name: 'New user' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByRole('textbox', { name: 'User' }).fill('new');
+  await form.getByLabel('Password').fill('a secret of its own');
+  await form.getByRole('combobox').selectOption('readWrite');
+  await form.getByRole('textbox', { name: 'Role on' }).fill('shop');
+  const shown = await form.locator('pre').innerText();
+  assert.ok(shown.includes('pwd: passwordPrompt()') && !shown.includes('a secret'), shown);
+  await look(page, 'new-user');
+  await form.getByRole('button', { name: 'Create the user' }).click();
+  await users.getByRole('row').filter({ hasText: 'readWrite@shop' }).waitFor();
+  await MongoClient.connect(`mongodb://new:${encodeURIComponent('a secret of its own')}@127.0.0.1:${server.port}`).then((c) => c.close());
+  await page.getByRole('button', { name: 'Drop new' }).click();
+  await page.getByRole('dialog').getByText('dropUser: "new"').waitFor();
+  await page.getByRole('dialog').getByRole('button', { name: 'Drop' }).click();
+  await users.getByRole('row').filter({ hasText: 'readWrite@shop' }).waitFor({ state: 'detached' });
+  assert.deepEqual((await client.db('admin').command({ usersInfo: 'new' })).users, []);
+  await done(page);
+});
+
+test('access: who may not see users is told so', async () => {
+  const page = await open();
+  await logIn(page, 'reader', '/#/access');
+  await page.getByText('You may not see this').first().waitFor();
+  assert.equal(await page.getByRole('button', { name: 'New user' }).count(), 0);
+  await page.context().close();
+});

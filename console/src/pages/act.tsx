@@ -4,8 +4,8 @@ import type { Doc, Sent } from '../ejson';
 import { t } from '../i18n';
 import { Command, Failure } from '../ui/parts';
 
-/** The end of a form: it runs the command that is shown. due is what has to be acknowledged; ready, that it may run; check fails where its reply says that nothing was done. */
-export function Act({ db, command, ready, due, label, close, check }: { db: string; command: Sent; ready: boolean; due: number; label: string; close: (done: boolean) => void; check?: (reply: Doc) => void }) {
+/** The end of a form: it runs the command that is shown; shown differs from it by a secret alone. due is what has to be acknowledged; ready, that it may run; check fails where its reply says that nothing was done. */
+export function Act({ db, command, shown = command, ready, due, label, close, check }: { db: string; command: Sent; shown?: Sent; ready: boolean; due: number; label: string; close: (done: boolean) => void; check?: (reply: Doc) => void }) {
   const [seen, see] = useState(false);
   const [running, setRunning] = useState(false);
   const [error, fail] = useState<unknown>();
@@ -23,7 +23,7 @@ export function Act({ db, command, ready, due, label, close, check }: { db: stri
   };
   return (
     <>
-      <Command db={db} command={command} />
+      <Command db={db} command={shown} />
       {error !== undefined && <Failure error={error} act />}
       {ready && due > 0 && (
         <label class="check">
