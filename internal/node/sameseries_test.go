@@ -58,6 +58,9 @@ func TestSameSeries(t *testing.T) {
 			}
 			w.question(rt)
 			w.pipeline(rt)
+			if rapid.IntRange(0, 3).Draw(rt, "in batches") == 0 {
+				w.batches(rt)
+			}
 			if rapid.Bool().Draw(rt, "changed") {
 				if same = w.mutate(rt); !same {
 					break
@@ -290,6 +293,69 @@ func (w *measured) question(t *rapid.T) {
 	w.hinted(t, "series", q, check)
 	if q.collation != "" || !w.collated() {
 		w.counts(t, "series", q, ", hint: {$natural: 1}")
+		w.values(t, q)
+	}
+}
+
+// values asks for the values of a path, and for a part of how many documents there are.
+func (w *measured) values(t *rapid.T, q question) {
+	for _, what := range []string{
+		fmt.Sprintf("{distinct: %%q, key: %q, query: %s%s}", anyOf("when", w.meta, w.meta+".x", w.meta+".0", "s", "c.x")(t), q.filter, q.also()),
+		fmt.Sprintf("{count: %%q, query: %s, skip: 1, limit: 3%s}", q.filter, q.also()),
+	} {
+		want, err := w.run(t, what, "plain")
+		if err != nil {
+			continue
+		}
+		got, err := w.run(t, what, "series")
+		same := err == nil && got.Lookup("n").String() == want.Lookup("n").String()
+		if v := want.Lookup("values"); same && v.Type == bson.TypeArray {
+			x, y := valueSet(got.Lookup("values").Doc(), ""), valueSet(v.Doc(), "")
+			same = len(x) == len(y) && (q.collation != "" || slices.Equal(x, y))
+		}
+		if !same {
+			w.fail(t, "series", what, []string{got.String()}, []string{want.String()}, err)
+		}
+	}
+}
+
+// batches reads the series in several batches, between which it changes: the cursor goes on with what
+// there was.
+func (w *measured) batches(t *rapid.T) {
+	if w.hides != nil {
+		return
+	}
+	q := question{filter: w.filter(t), sort: anyOf("", "{when: 1}", "{when: -1}", "{_id: 1}")(t)}
+	options := "filter: " + q.filter
+	if q.sort != "" {
+		options += ", sort: " + q.sort
+	}
+	want, err := w.find(t, "plain", question{filter: q.filter}, "")
+	if err != nil {
+		return
+	}
+	cursor := w.must(t, "{find: 'series', %s, batchSize: 1}", options).Lookup("cursor").Doc()
+	all := cursor.Lookup("firstBatch").Doc().Slice()
+	w.insert(t)
+	switch rapid.IntRange(0, 2).Draw(t, "meanwhile") {
+	case 0:
+		w.must(t, "{aggregate: 'system.buckets.series', pipeline: [], cursor: {}}")
+	case 1:
+		w.both(t, fmt.Sprintf("{delete: %%q, deletes: [{q: %s, limit: 0}]}", w.filter(t)))
+	}
+	for id := cursor.Lookup("id").Int64(); id != 0; id = cursor.Lookup("id").Int64() {
+		cursor = w.must(t, "{getMore: {$numberLong: '%d'}, collection: 'series', batchSize: 2}", id).Lookup("cursor").Doc()
+		all = append(all, cursor.Lookup("nextBatch").Doc().Slice()...)
+	}
+	if got := tidyDocs(bson.Array(all...).Doc(), false); !slices.Equal(got, want) {
+		t.Fatalf("{find: 'series', %s} in batches:\n%s\nnot\n%s", options, strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// both runs what may be refused in both.
+func (w *measured) both(t *rapid.T, text string) {
+	for _, coll := range []string{"plain", "series"} {
+		_, _ = w.run(t, text, coll)
 	}
 }
 
@@ -311,6 +377,11 @@ var measuredStages = []string{
 	"{$sort: {when: 1}}, {$group: {_id: {x: '$META.x', y: '$META.y'}, t: {$last: '$when'}}}",
 	"{$match: FILTER}, {$group: {_id: '$META', t: {$top: {sortBy: {when: -1}, output: '$when'}}}}",
 	"{$match: FILTER}, {$group: {_id: '$META', t: {$bottom: {sortBy: {when: -1, _id: 1}, output: '$_id'}}}}",
+	"{$match: FILTER}, {$group: {_id: {$dateTrunc: {date: '$when', unit: UNIT}}, lo: {$min: '$when'}, n: {$sum: 1}, f: {$max: '$FIELD'}}}",
+	"{$match: FILTER}, {$group: {_id: '$META', n: {$sum: {$cond: [{$gt: ['$FIELD', 1]}, 1, 0]}}, hi: {$max: {$add: ['$u', 1]}}, t: {$min: {$type: '$FIELD'}}, a: {$avg: '$u'}, y: {$max: {$year: '$when'}}}}",
+	"{$group: {_id: {$cond: [{$gt: ['$FIELD', 1]}, '$META', null]}, s: {$sum: {$multiply: ['$u', 2]}}, x: {$max: {$ifNull: ['$FIELD.x', '$META']}}, i: {$min: '$_id'}}}",
+	"{$match: FILTER}, {$group: {_id: '$FIELD.x', m: {$addToSet: '$META'}, e: {$max: {$arrayElemAt: [['$u', '$_id'], 0]}}}}, {$set: {m: {$size: '$m'}}}",
+	"{$setWindowFields: {partitionBy: '$META', sortBy: {when: 1, _id: 1}, output: {n: {$sum: 1, window: {documents: ['unbounded', 'current']}}}}}, {$group: {_id: '$_id', n: {$max: '$n'}}}",
 	"{$match: FILTER}, {$count: 'n'}",
 	"{$count: 'n'}",
 	"{$match: FILTER}, {$sort: {when: -1, _id: 1}}, {$limit: 3}, {$replaceWith: {id: '$_id', f: '$FIELD'}}",
@@ -328,7 +399,8 @@ func (w *measured) pipeline(t *rapid.T) {
 	if w.collated() {
 		return // of what is equal by a collation any may stand for the others
 	}
-	stages := strings.NewReplacer("META", w.meta, "FIELD", anyOf("a", "b", "c", "u", "s")(t), "FILTER", w.filter(t)).Replace(rapid.SampledFrom(measuredStages).Draw(t, "stages"))
+	stages := strings.NewReplacer("META", w.meta, "FIELD", anyOf("a", "b", "c", "u", "s")(t), "FILTER", w.filter(t),
+		"UNIT", anyOf("'week'", "'week', startOfWeek: 'tuesday'", "'month'", "'quarter'", "'year'", "'day', binSize: 3", "'second', binSize: 7", "'millisecond', binSize: 13", "'month', binSize: 5", "'year', binSize: 7")(t)).Replace(rapid.SampledFrom(measuredStages).Draw(t, "stages"))
 	of := func(coll string) ([]string, error) {
 		text := strings.ReplaceAll(stages, "COLL", coll)
 		from := coll
