@@ -184,3 +184,31 @@ func TestPanicLetsGoOfSession(t *testing.T) {
 		t.Error("the session stays in use")
 	}
 }
+
+// TestReadStale: a read on a shard whose collection went meanwhile is told that its version is an
+// old one, where it is; a write, which may have done something, and what came without a version are not.
+func TestReadStale(t *testing.T) {
+	killed, stale := mongoerr.New(mongoerr.QueryPlanKilled, "collection dropped"), mongoerr.New(mongoerr.StaleConfig, "stale")
+	for _, x := range []struct {
+		flags    Flags
+		versions *Versions
+		err      error
+		admitted error
+		want     error
+	}{
+		{ChecksOwner, &Versions{}, killed, stale, stale},
+		{ChecksOwner, &Versions{}, killed, nil, killed},
+		{ChecksOwner, nil, killed, stale, killed},
+		{ChecksOwner | Writes, &Versions{}, killed, stale, killed},
+		{ChecksOwner, &Versions{}, errKilled, stale, errKilled},
+		{ChecksOwner, &Versions{}, nil, stale, nil},
+	} {
+		d := NewDispatcher(quiet())
+		d.Admit = func(context.Context, *Op) error { return x.admitted }
+		op := &Op{Command: &Command{Flags: x.flags}}
+		op.Generic.Versions = x.versions
+		if got := d.readStale(t.Context(), op, x.err); got != x.want {
+			t.Errorf("%+v: %v", x, got)
+		}
+	}
+}

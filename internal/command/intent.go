@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"time"
@@ -130,12 +131,23 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 			}
 		}()
 	}
-	err := d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op)
+	err := d.readStale(ctx, op, d.handleOnce(repl.WithOpTime(ctx, &op.opTime), op))
 	// A failed command may have written, so its write concern is reported, too.
 	if op.Command.Flags&TakesWriteConcern != 0 && (!op.InTransaction() || op.endsTransaction()) && (err == nil || ctx.Err() == nil && !stateChanges[mongoerr.From(err).Code]) {
 		d.awaitWrite(ctx, op)
 	}
 	return err
+}
+
+// readStale returns the error of a statement on a shard. If it is a read, and says that the
+// collection went while it was read, which a resharding makes it do: the version of the router
+// that has sent it is an old one by now, and that error has the router ask again.
+func (d *Dispatcher) readStale(ctx context.Context, op *Op, err error) error {
+	const owned = ChecksOwner | Writes
+	if d.Admit == nil || op.Command.Flags&owned != ChecksOwner || op.intent != nil || op.Generic.Versions == nil || !mongoerr.Is(err, mongoerr.QueryPlanKilled) {
+		return err
+	}
+	return cmp.Or(d.Admit(ctx, op), err)
 }
 
 // handleOnce is handle; an op with a txnNumber first takes the session's turn, and a
