@@ -34,8 +34,8 @@ const (
 	logRelays           = 9000505
 	logRelaid           = 9000506
 	logRelayFailed      = 9000507
-	logArchiveAway      = 9000508
-	logArchiveBack      = 9000509
+	logArchiveAway      = 9000512
+	logArchiveBack      = 9000513
 	logOrphans          = 9000510
 	logArchiveExpired   = 9000511
 )
