@@ -234,6 +234,11 @@ func (im *Importer) created(ctx context.Context, id bson.UUID, db, coll string) 
 	}
 	// Gone again, or a view: its drop comes as an event.
 	r.void = d == nil || d.late()
+	if !r.void { // the row that is stored says that the name is the import's
+		if err := im.unoccupied(ctx, &definition{db: db, coll: coll}); err != nil {
+			return err
+		}
+	}
 	if err := storeRow(ctx, im.applier, r); err != nil {
 		return err
 	}

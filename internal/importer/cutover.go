@@ -112,6 +112,9 @@ func (im *Importer) finish(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := im.rowsAre(all); err != nil {
+		return err
+	}
 	if err := im.accounts(ctx); err != nil {
 		return err
 	}
@@ -119,6 +122,11 @@ func (im *Importer) finish(ctx context.Context) error {
 		for _, d := range all {
 			if (d.kind == kindView) != views {
 				continue
+			}
+			if d.kind == kindView || d.late() {
+				if _, err := im.progressOf(ctx, d); err != nil {
+					return err
+				}
 			}
 			if _, err := im.ensure(ctx, d); err != nil {
 				return err

@@ -18,25 +18,31 @@ import (
 // copyLate copies a time series or a capped collection, of whose changes no stream tells all,
 // while nobody writes to the source: in its natural order, from the start after a kill.
 func (im *Importer) copyLate(ctx context.Context, d *definition) error {
-	id := bson.String(d.name())
-	rows, err := im.to.all(ctx, ownDB, new(bson.Builder).String("find", progressColl).OpenDoc("filter").Value("_id", id).Close().Finish())
-	if err != nil {
+	p, err := im.progressOf(ctx, d)
+	if err != nil || p.Lookup("copied").Truthy() {
 		return err
-	}
-	if len(rows) == 0 {
-		if err := im.unoccupied(ctx, d); err != nil {
-			return err
-		}
-		if err := im.main.set(ctx, progressColl, id, new(bson.Builder).Bool("copied", false).Finish()); err != nil {
-			return err
-		}
-	} else if rows[0].Lookup("copied").Truthy() {
-		return nil
 	}
 	if err := im.from.again(ctx, func(c *client.Conn) error { return im.copyNatural(ctx, c, d) }); err != nil {
 		return fmt.Errorf("copying %s: %w", d.name(), err)
 	}
-	return im.main.set(ctx, progressColl, id, new(bson.Builder).Bool("copied", true).Finish())
+	return im.main.set(ctx, progressColl, bson.String(d.name()), new(bson.Builder).Bool("copied", true).Finish())
+}
+
+// progressOf returns the progress of what is made at the cut-over. It is stored when the target has
+// nothing of the name, and says from then on that the name is the import's.
+func (im *Importer) progressOf(ctx context.Context, d *definition) (bson.Doc, error) {
+	id := bson.String(d.name())
+	docs, err := im.to.all(ctx, ownDB, new(bson.Builder).String("find", progressColl).OpenDoc("filter").Value("_id", id).Close().Finish())
+	if err != nil {
+		return nil, err
+	}
+	if len(docs) > 0 {
+		return docs[0], nil
+	}
+	if err := im.unoccupied(ctx, d); err != nil {
+		return nil, err
+	}
+	return bson.Empty, im.main.set(ctx, progressColl, id, new(bson.Builder).Bool("copied", false).Finish())
 }
 
 // copyNatural makes a collection anew, and copies it by one cursor.
