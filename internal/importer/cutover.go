@@ -61,6 +61,54 @@ func (im *Importer) cutOver(ctx context.Context) error {
 	return im.enter(ctx, phaseFinish)
 }
 
+// followAgain goes back from a cut-over that has failed, or whose importer was killed, to following:
+// somebody may have ended the block of the source meanwhile. What no stream tells of is copied anew.
+func (im *Importer) followAgain(ctx context.Context) error {
+	docs, err := im.to.all(ctx, ownDB, new(bson.Builder).String("find", progressColl).OpenDoc("filter").Bool("copied", true).Close().Finish())
+	if err != nil {
+		return err
+	}
+	for _, d := range docs {
+		id := d.Lookup("_id")
+		if id.Type != bson.TypeString {
+			continue
+		}
+		if err := im.main.set(ctx, progressColl, id, new(bson.Builder).Bool("copied", false).Finish()); err != nil {
+			return err
+		}
+	}
+	return im.enter(ctx, phaseCopy)
+}
+
+// untouched returns an error if the source was written to since the last event that was applied:
+// an importer before this one was killed behind its verification, and the target's rules may be at
+// work already, so that nothing can be applied any more.
+func (im *Importer) untouched(ctx context.Context) error {
+	if im.state.block {
+		if err := im.block(ctx, true); err != nil {
+			return err
+		}
+	}
+	t, err := im.now(ctx)
+	if err != nil {
+		return err
+	}
+	s := &stream{e: im.from, token: im.state.token}
+	defer s.close()
+	for tokenTime(s.token) < t {
+		events, err := s.read(ctx)
+		if err != nil {
+			return err
+		}
+		for _, event := range events {
+			if !ownDatabase(event) {
+				return fmt.Errorf("%w: the source was written to after all was compared (%s, %s)", ErrDiffers, kindOf(event), event.Lookup("ns"))
+			}
+		}
+	}
+	return nil
+}
+
 // counted counts the source's documents in another way than they were read: on two shards there may
 // be one _id twice, of which a scan behind an _id sees one.
 func (im *Importer) counted(ctx context.Context, d *definition, v verified, found *differences) error {

@@ -121,6 +121,12 @@ func (im *Importer) proceed(ctx context.Context) error {
 	} else if err := im.readRows(ctx); err != nil {
 		return err
 	}
+	verified := false
+	if im.state.phase == phaseCutOver && !im.o.Once {
+		if err := im.followAgain(ctx); err != nil {
+			return err
+		}
+	}
 	if im.state.phase == phaseCopy {
 		if err := im.copyPhase(ctx); err != nil {
 			return err
@@ -131,6 +137,15 @@ func (im *Importer) proceed(ctx context.Context) error {
 	}
 	if im.state.phase == phaseCutOver {
 		if err := im.cutOver(ctx); err != nil {
+			if errors.Is(err, ErrDiffers) && !im.o.Once { // whoever runs it again is to say when to cut over
+				err = errors.Join(err, im.store(ctx, new(bson.Builder).Bool("cutOver", false).Bool("block", false).Finish()))
+			}
+			return err
+		}
+		verified = true
+	}
+	if !verified && !im.o.Once {
+		if err := im.untouched(ctx); err != nil {
 			return err
 		}
 	}
