@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -112,9 +113,17 @@ func (im *Importer) copyAll(ctx context.Context) error {
 
 // copyRow copies a collection from where its copy is.
 func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
-	s := &scan{e: im.from, uuid: uuidValue(r.uuid), last: r.last, limit: min(firstBatch, im.o.batch), most: im.o.batch}
+	s := &scan{e: im.from, uuid: uuidValue(r.uuid), limit: min(firstBatch, im.o.batch), most: im.o.batch}
+	var since time.Time // of the target's refusals
 	for {
 		more, err := im.copyBatch(ctx, w, r, s)
+		if !errors.As(err, new(refusedName)) {
+			since = time.Time{}
+		} else if since.IsZero() {
+			since = time.Now()
+		} else if time.Since(since) > patience {
+			return err
+		}
 		switch {
 		case mongoerr.Is(err, mongoerr.CollectionUUIDMismatch, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) && !im.o.Once: // it was renamed or dropped: the event is to come
 			if err := client.Sleep(ctx, waitRenamed); err != nil {
@@ -130,6 +139,12 @@ func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
 	}
 }
 
+// refusedName is the target's error that a collection does not have the name that its row has. An
+// importer that was killed between a rename and its row leaves that; the event is the first to come.
+type refusedName struct{ error }
+
+func (e refusedName) Unwrap() error { return e.error }
+
 // copyBatch copies the next batch (invariant copy-behind-events).
 func (im *Importer) copyBatch(ctx context.Context, w *writer, r *row, s *scan) (more bool, err error) {
 	r.lock.RLock()
@@ -137,13 +152,15 @@ func (im *Importer) copyBatch(ctx context.Context, w *writer, r *row, s *scan) (
 	if r.ended || !r.made() { // it was dropped, at the source at least
 		return false, nil
 	}
-	s.db, s.coll, s.concern = r.db, r.coll, im.sourceConcern()
+	s.db, s.coll, s.concern, s.last = r.db, r.coll, im.sourceConcern(), r.last // what was not inserted is read anew
 	docs, err := s.next(ctx)
 	if err != nil {
 		return false, err
 	}
 	if len(docs) > 0 {
-		if err := im.insert(ctx, w, r, docs); err != nil {
+		if err := im.insert(ctx, w, r, docs); mongoerr.Is(err, mongoerr.CollectionUUIDMismatch, mongoerr.NamespaceNotFound) {
+			return false, refusedName{fmt.Errorf("the target's collection has another name, or is gone: does somebody else write there? %w", err)}
+		} else if err != nil {
 			return false, err
 		}
 		r.last = s.last

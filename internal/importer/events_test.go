@@ -72,3 +72,27 @@ func TestOneImporter(t *testing.T) {
 	}
 	equal(t, from, to)
 }
+
+// TestTargetRefusesName: a batch that the target refuses, as its collection has another name for a
+// moment, is inserted later.
+func TestTargetRefusesName(t *testing.T) {
+	from, to := startSet(t, "from"), startSet(t, "to")
+	from.run("d", `{"insert":"c","documents":[{"_id":1},{"_id":2},{"_id":3},{"_id":4},{"_id":5}]}`)
+	batches := 0
+	g := &gate{slow: func() time.Duration {
+		switch batches++; batches {
+		case 2:
+			to.run("admin", `{"renameCollection":"d.c","to":"d.away"}`)
+		case 3:
+			to.run("admin", `{"renameCollection":"d.away","to":"d.c"}`)
+		}
+		return 0
+	}}
+	if err := newEnds(t, from, to).run(t.Context(), Options{Parallel: 1, batch: 1, CutOver: true, Block: true}, g); err != nil {
+		t.Fatal(err)
+	}
+	if batches < 3 {
+		t.Errorf("%d batches", batches)
+	}
+	equal(t, from, to)
+}
