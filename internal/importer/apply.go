@@ -258,7 +258,7 @@ func (im *Importer) dropped(ctx context.Context, r *row) error {
 		return nil
 	}
 	if r.made() {
-		_, err := im.to.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(r.target)).Finish())
+		_, err := im.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(r.target)).Finish())
 		if err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.CollectionUUIDMismatch) { // which is that it was dropped before a kill
 			return err
 		}
@@ -285,7 +285,7 @@ func (im *Importer) renamed(ctx context.Context, r *row, event bson.Doc) error {
 		return nil
 	}
 	if r.made() {
-		_, err := im.to.ddl(ctx, "admin", new(bson.Builder).String("renameCollection", r.name()).String("to", db+"."+coll).Value("collectionUUID", uuidValue(r.target)).Finish())
+		_, err := im.ddl(ctx, "admin", new(bson.Builder).String("renameCollection", r.name()).String("to", db+"."+coll).Value("collectionUUID", uuidValue(r.target)).Finish())
 		if mongoerr.Is(err, mongoerr.NamespaceNotFound, mongoerr.CollectionUUIDMismatch) { // it was renamed before a kill
 			have, err2 := named(ctx, im.to, db, coll)
 			if err2 != nil {

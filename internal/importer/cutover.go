@@ -220,13 +220,13 @@ func (im *Importer) accounts(ctx context.Context) error {
 	if !some {
 		return nil
 	}
-	_, err := im.to.ddl(ctx, "admin", merge.String("db", "").Bool("drop", false).Finish())
+	_, err := im.ddl(ctx, "admin", merge.String("db", "").Bool("drop", false).Finish())
 	if mongoerr.Is(err, mongoerr.Unauthorized) {
 		im.o.Tell("Users and roles are not copied: the target does not take them (a role that may is restore).")
 		err = nil
 	}
 	for _, temp := range []string{"temproles", "tempusers"} {
-		if _, dropped := im.to.ddl(ctx, "admin", new(bson.Builder).String("drop", temp).Finish()); dropped != nil && !mongoerr.Is(dropped, mongoerr.NamespaceNotFound) {
+		if _, dropped := im.ddl(ctx, "admin", new(bson.Builder).String("drop", temp).Finish()); dropped != nil && !mongoerr.Is(dropped, mongoerr.NamespaceNotFound) {
 			err = errors.Join(err, dropped)
 		}
 	}
@@ -235,7 +235,7 @@ func (im *Importer) accounts(ctx context.Context) error {
 
 // temporary puts users or roles where _mergeAuthzCollections takes them from, as mongorestore does.
 func (im *Importer) temporary(ctx context.Context, coll string, docs []bson.Doc) error {
-	if _, err := im.to.ddl(ctx, "admin", new(bson.Builder).String("drop", coll).Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+	if _, err := im.ddl(ctx, "admin", new(bson.Builder).String("drop", coll).Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 		return err
 	}
 	reply, err := im.main.write(ctx, "admin", new(bson.Builder).String("insert", coll).Finish(), wire.NewSequence("documents", docs...))

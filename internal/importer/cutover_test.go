@@ -19,6 +19,7 @@ func enters(phase string) func(message []byte) bool {
 // TestCutOverAgain: what is written to a source whose block somebody has ended, as the importer
 // died in its cut-over, is there when its successor is done; and the source is blocked again.
 func TestCutOverAgain(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"create":"capped","capped":true,"size":1048576}`)
 	from.run("d", `{"insert":"capped","documents":[{"_id":2},{"_id":1}]}`)
@@ -46,6 +47,7 @@ func TestCutOverAgain(t *testing.T) {
 // TestWrittenBehindVerification: who goes on behind the verification of an importer that died does
 // not say that the target is equal, if the source was written to since.
 func TestWrittenBehindVerification(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"insert":"c","documents":[{"_id":1}]}`)
 	both := newEnds(t, from, to)

@@ -271,14 +271,14 @@ func (im *Importer) ensure(ctx context.Context, d *definition) (have *definition
 		if have.kind != kindView {
 			return nil, fmt.Errorf("%s is a view at the source, and a collection at the target", d.name())
 		}
-		if _, err := im.to.ddl(ctx, d.db, new(bson.Builder).String("drop", d.coll).Finish()); err != nil {
+		if _, err := im.ddl(ctx, d.db, new(bson.Builder).String("drop", d.coll).Finish()); err != nil {
 			return nil, err
 		}
 		have = nil
 	}
 	if have == nil {
 		body := new(bson.Builder).String("create", d.coll).Fields(without(d.options, "autoIndexId")).Finish()
-		if _, err := im.to.ddl(ctx, d.db, body); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		if _, err := im.ddl(ctx, d.db, body); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 			return nil, fmt.Errorf("making %s: %w", d.name(), err)
 		}
 	} else if err := im.modify(ctx, have, d); err != nil {
@@ -323,7 +323,7 @@ func (im *Importer) modify(ctx context.Context, have, want *definition) error {
 		if len(h.differ(w)) == 0 {
 			return nil
 		}
-		_, err := im.to.ddl(ctx, want.db, new(bson.Builder).String("collMod", want.coll).Only(want.options, []string{"viewOn", "pipeline"}).Finish())
+		_, err := im.ddl(ctx, want.db, new(bson.Builder).String("collMod", want.coll).Only(want.options, []string{"viewOn", "pipeline"}).Finish())
 		return err
 	}
 	b := new(bson.Builder).String("collMod", want.coll)
@@ -344,7 +344,7 @@ func (im *Importer) modify(ctx context.Context, have, want *definition) error {
 	if b.Len() == n {
 		return nil
 	}
-	_, err := im.to.ddl(ctx, want.db, b.Finish())
+	_, err := im.ddl(ctx, want.db, b.Finish())
 	return err
 }
 
@@ -396,7 +396,7 @@ func (im *Importer) index(ctx context.Context, d *definition) error {
 		}
 	}
 	for name := range byName {
-		if _, err := im.to.ddl(ctx, d.db, new(bson.Builder).String("dropIndexes", d.coll).String("index", name).Finish()); err != nil && !mongoerr.Is(err, mongoerr.IndexNotFound) {
+		if _, err := im.ddl(ctx, d.db, new(bson.Builder).String("dropIndexes", d.coll).String("index", name).Finish()); err != nil && !mongoerr.Is(err, mongoerr.IndexNotFound) {
 			return fmt.Errorf("dropping the index %s of %s: %w", name, d.name(), err)
 		}
 	}
@@ -405,7 +405,7 @@ func (im *Importer) index(ctx context.Context, d *definition) error {
 		for i, spec := range made {
 			b.Doc(bson.Index(i), spec)
 		}
-		if _, err := im.to.ddl(ctx, d.db, b.Close().Finish()); err != nil {
+		if _, err := im.ddl(ctx, d.db, b.Close().Finish()); err != nil {
 			return fmt.Errorf("making the indexes of %s: %w", d.name(), err)
 		}
 	}
@@ -448,7 +448,7 @@ func (im *Importer) modifyIndex(ctx context.Context, d *definition, have, want b
 	mod := func(fill func(b *bson.Builder)) error {
 		b := new(bson.Builder).String("collMod", d.coll).OpenDoc("index").Value("name", want.Lookup("name"))
 		fill(b)
-		_, err := im.to.ddl(ctx, d.db, b.Close().Finish())
+		_, err := im.ddl(ctx, d.db, b.Close().Finish())
 		return err
 	}
 	for _, name := range settingsOf(have).differ(settingsOf(want)) {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -230,8 +231,10 @@ func unconfirmed(reply bson.Doc) error {
 // writer writes to the target in a logical session of its own. One write at a time.
 type writer struct {
 	to     *end
+	hold   *hold
 	id     bson.UUID
-	number int64 // of the last write: retryable writes with rising numbers (invariant one-importer)
+	mu     sync.Mutex // guards number, and is held for a write
+	number int64      // of the last write: retryable writes with rising numbers (invariant one-importer)
 }
 
 // errOvertaken ends an importer whose target another one has claimed.
@@ -239,14 +242,13 @@ var errOvertaken = errors.New("another importer has claimed the target; this one
 
 // write runs a write. Errors of single statements are in the reply.
 func (w *writer) write(ctx context.Context, db string, body bson.Doc, sequences ...wire.Sequence) (bson.Doc, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
 	w.number++
 	b := new(bson.Builder).Fields(body).OpenDoc("lsid").Binary("id", 4, w.id[:]).Close().Int64("txnNumber", w.number)
-	reply, err := w.to.run(ctx, db, majority(b).Finish(), sequences...)
+	reply, err := w.hold.run(ctx, w.to, db, b.Finish(), sequences...)
 	if mongoerr.Is(err, mongoerr.TransactionTooOld) {
 		return nil, errOvertaken
-	}
-	if err == nil {
-		err = unconfirmed(reply)
 	}
 	return reply, err
 }

@@ -12,6 +12,7 @@ import (
 // TestCopyBehindEvents: what is deleted at the source while a batch with it is on its way to the
 // target is not there in the end.
 func TestCopyBehindEvents(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"insert":"c","documents":[{"_id":1},{"_id":2}]}`)
 	deleted := false
@@ -35,6 +36,7 @@ func TestCopyBehindEvents(t *testing.T) {
 // TestOneImporter: the last batch of an importer that was killed arrives when its successor has
 // applied the delete of what is in it.
 func TestOneImporter(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"insert":"c","documents":[{"_id":1},{"_id":2}]}`)
 	both := newEnds(t, from, to)
@@ -76,6 +78,7 @@ func TestOneImporter(t *testing.T) {
 // TestTargetRefusesName: a batch that the target refuses, as its collection has another name for a
 // moment, is inserted later.
 func TestTargetRefusesName(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"insert":"c","documents":[{"_id":1},{"_id":2},{"_id":3},{"_id":4},{"_id":5}]}`)
 	batches := 0

@@ -69,14 +69,17 @@ func (im *Importer) applyAll(ctx context.Context, copied *atomic.Bool) error {
 
 // storeToken stores that all before a token was applied (invariant token-behind).
 func (im *Importer) storeToken(ctx context.Context, token bson.Doc) error {
-	return im.applier.set(ctx, stateColl, stateID, new(bson.Builder).Doc("token", token).Finish())
+	return im.setState(ctx, im.applier, new(bson.Builder).Doc("token", token).Finish())
 }
 
 // stopSource blocks the source's writes if somebody has asked for the cut-over, and returns a time
 // behind the last of them; 0 if nobody has.
 func (im *Importer) stopSource(ctx context.Context) (uint64, error) {
 	s, err := readState(ctx, im.to)
-	if err != nil || s == nil || !s.cutOver {
+	if err == nil && (s == nil || s.importer != im.state.importer) {
+		err = errOvertaken
+	}
+	if err != nil || !s.cutOver {
 		return 0, err
 	}
 	if s.block {

@@ -51,6 +51,7 @@ type Importer struct {
 	from, to *end
 
 	state         *state
+	hold          *hold
 	main, applier *writer
 	workers       []*writer
 	rows          rows
@@ -77,7 +78,15 @@ func Run(ctx context.Context, o Options) error {
 	if err := im.claim(ctx); err != nil {
 		return err
 	}
-	return im.proceed(ctx)
+	ctx, end := context.WithCancelCause(ctx)
+	var keeping errgroup.Group
+	keeping.Go(func() error { im.keep(ctx, end); return nil })
+	err := im.proceed(ctx)
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errOvertaken) {
+		err = cause
+	}
+	end(nil)
+	return errors.Join(err, keeping.Wait())
 }
 
 func (im *Importer) open(ctx context.Context) (err error) {
@@ -196,7 +205,7 @@ func (im *Importer) unmake(ctx context.Context, r *row) error {
 	if err != nil || have == nil {
 		return err
 	}
-	_, err = im.to.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(have.uuid)).Finish())
+	_, err = im.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(have.uuid)).Finish())
 	return err
 }
 

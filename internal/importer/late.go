@@ -56,7 +56,7 @@ func (im *Importer) copyNatural(ctx context.Context, c *client.Conn, d *definiti
 		if have.uuid != (bson.UUID{}) { // this one, and none that a successor makes
 			b.Value("collectionUUID", uuidValue(have.uuid))
 		}
-		if _, err := im.to.ddl(ctx, d.db, b.Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		if _, err := im.ddl(ctx, d.db, b.Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
 			return lasting{err}
 		}
 	}

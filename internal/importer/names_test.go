@@ -10,6 +10,7 @@ import (
 // TestNothingIsMerged: what the target has of its own stays as it is, if the source makes a
 // collection or a view of that name while it is followed.
 func TestNothingIsMerged(t *testing.T) {
+	t.Parallel()
 	from, to := startSet(t, "from"), startSet(t, "to")
 	from.run("d", `{"insert":"c","documents":[{"_id":1}]}`)
 	to.run("t", `{"insert":"x","documents":[{"_id":9}]}`)

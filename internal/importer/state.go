@@ -180,9 +180,10 @@ func firstNumber(importer int64) int64 { return importer << 32 }
 // fence writes once in each session, with a number above all of the importers before: that waits
 // for a write that runs, and what comes later with a lower number is refused (invariant one-importer).
 func (im *Importer) fence(ctx context.Context) error {
+	im.hold = &hold{importer: im.state.importer}
 	var writers []*writer
 	for _, id := range im.state.sessions {
-		w := &writer{to: im.to, id: id, number: firstNumber(im.state.importer) - 1}
+		w := &writer{to: im.to, hold: im.hold, id: id, number: firstNumber(im.state.importer) - 1}
 		if err := w.set(ctx, stateColl, uuidValue(id), new(bson.Builder).Int64("importer", im.state.importer).Finish()); err != nil {
 			return err
 		}
@@ -194,7 +195,7 @@ func (im *Importer) fence(ctx context.Context) error {
 
 // store stores fields of the state.
 func (im *Importer) store(ctx context.Context, fields bson.Doc) error {
-	return im.main.set(ctx, stateColl, stateID, fields)
+	return im.setState(ctx, im.main, fields)
 }
 
 // enter stores that a phase begins.
