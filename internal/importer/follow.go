@@ -42,11 +42,12 @@ func (im *Importer) applyAll(ctx context.Context, copied *atomic.Bool) error {
 	defer s.close()
 	var until uint64 // the time at which the source's writes have stopped, 0 while they have not
 	var looked, stored time.Time
-	for until == 0 || tokenTime(s.token) < until {
+	for reached := false; !reached; {
 		events, err := s.read(ctx)
 		if err != nil {
 			return err
 		}
+		reached = until != 0 && s.reached(events, until)
 		if err := im.applyEvents(ctx, events); err != nil {
 			return err
 		}

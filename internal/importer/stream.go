@@ -166,10 +166,20 @@ func tokenTime(token bson.Doc) uint64 {
 	return binary.BigEndian.Uint64(b)
 }
 
+// reached reports whether all that happened until a time was read, with what the last read returned.
+// What one transaction did has one time, and may come in several batches.
+func (s *stream) reached(events []bson.Doc, until uint64) bool {
+	at := tokenTime(s.token)
+	return at > until || at == until && len(events) == 0 && len(s.pending) == 0
+}
+
 // now is a time of the source that is not before anything that was acknowledged there, and behind
 // which the stream's mark comes soon.
 func (im *Importer) now(ctx context.Context) (uint64, error) {
 	reply, err := im.from.run(ctx, "admin", new(bson.Builder).Int32("appendOplogNote", 1).OpenDoc("data").String("msg", "mayfly import").Close().Finish())
+	if err != nil && im.from.router { // what a ping says need not be behind what other routers have written
+		return 0, fmt.Errorf("the source does not let this user write to its log (a role that may is clusterManager): %w", err)
+	}
 	if err != nil && !passing(err) { // it needs a privilege; else the mark comes by itself, if later
 		reply, err = im.from.run(ctx, "admin", new(bson.Builder).Int32("ping", 1).Finish())
 	}
@@ -224,11 +234,12 @@ func (im *Importer) listQuiet(ctx context.Context, s *stream) (all []*definition
 	if err != nil {
 		return nil, false, err
 	}
-	for tokenTime(s.token) < t {
+	for reached := false; !reached; {
 		events, err := s.read(ctx)
 		if err != nil {
 			return nil, false, err
 		}
+		reached = s.reached(events, t)
 		if slices.ContainsFunc(events, func(d bson.Doc) bool { return !writes[kindOf(d)] && !keeps[kindOf(d)] && !ownDatabase(d) }) {
 			return nil, false, nil
 		}
