@@ -144,8 +144,9 @@ func TestKilled(t *testing.T) {
 	args := []string{"import", "--from", from.URI(), "--to", to.URI(), "--cutover", "--block"}
 	var out []byte
 	var err error
+	killed := 0
 	for i := range 8 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(100+rand.IntN(600))*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Duration(100+rand.IntN(100+70*i))*time.Millisecond)
 		if i == 7 {
 			ctx = t.Context()
 		}
@@ -154,8 +155,12 @@ func TestKilled(t *testing.T) {
 		if err == nil {
 			break
 		}
+		killed++
 	}
 	stop()
+	if killed == 0 {
+		t.Error("no importer was killed")
+	}
 	if n := <-wrote; err != nil || n == 0 {
 		t.Fatalf("%d writes, %v\n%s", n, err, out)
 	}

@@ -88,6 +88,8 @@ func (im *Importer) copyAll(ctx context.Context) error {
 		work.Go(func() error {
 			for r := range todo {
 				if err := im.copyRow(ctx, w, r); err != nil {
+					r.lock.RLock()
+					defer r.lock.RUnlock()
 					return fmt.Errorf("copying %s: %w", r.name(), err)
 				}
 			}

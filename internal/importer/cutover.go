@@ -95,11 +95,12 @@ func (im *Importer) untouched(ctx context.Context) error {
 	}
 	s := &stream{e: im.from, token: im.state.token}
 	defer s.close()
-	for tokenTime(s.token) < t {
+	for reached := false; !reached; {
 		events, err := s.read(ctx)
 		if err != nil {
 			return err
 		}
+		reached = s.reached(events, t)
 		for _, event := range events {
 			if !ownDatabase(event) {
 				return fmt.Errorf("%w: the source was written to after all was compared (%s, %s)", ErrDiffers, kindOf(event), event.Lookup("ns"))
@@ -190,9 +191,19 @@ func (im *Importer) finish(ctx context.Context) error {
 
 // accounts copies users and roles with what their passwords are checked by, where the source shows
 // and the target takes them. What the target has stays.
-func (im *Importer) accounts(ctx context.Context) error {
+func (im *Importer) accounts(ctx context.Context) (err error) {
 	merge := new(bson.Builder).Int32("_mergeAuthzCollections", 1)
 	some := false
+	defer func() {
+		for _, temp := range []string{"temproles", "tempusers"} {
+			if !some {
+				return
+			}
+			if _, dropped := im.ddl(ctx, "admin", new(bson.Builder).String("drop", temp).Finish()); dropped != nil && !mongoerr.Is(dropped, mongoerr.NamespaceNotFound) {
+				err = errors.Join(err, dropped)
+			}
+		}
+	}()
 	for _, kind := range []struct{ from, temp, argument string }{
 		{"system.roles", "temproles", "tempRolesCollection"}, {"system.users", "tempusers", "tempUsersCollection"},
 	} {
@@ -220,15 +231,10 @@ func (im *Importer) accounts(ctx context.Context) error {
 	if !some {
 		return nil
 	}
-	_, err := im.ddl(ctx, "admin", merge.String("db", "").Bool("drop", false).Finish())
+	_, err = im.ddl(ctx, "admin", merge.String("db", "").Bool("drop", false).Finish())
 	if mongoerr.Is(err, mongoerr.Unauthorized) {
 		im.o.Tell("Users and roles are not copied: the target does not take them (a role that may is restore).")
 		err = nil
-	}
-	for _, temp := range []string{"temproles", "tempusers"} {
-		if _, dropped := im.ddl(ctx, "admin", new(bson.Builder).String("drop", temp).Finish()); dropped != nil && !mongoerr.Is(dropped, mongoerr.NamespaceNotFound) {
-			err = errors.Join(err, dropped)
-		}
 	}
 	return err
 }

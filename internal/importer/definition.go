@@ -281,11 +281,17 @@ func (im *Importer) ensure(ctx context.Context, d *definition) (have *definition
 		if _, err := im.ddl(ctx, d.db, body); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
 			return nil, fmt.Errorf("making %s: %w", d.name(), err)
 		}
+		if have, err = named(ctx, im.to, d.db, d.coll); err != nil {
+			return nil, err
+		}
+		if have == nil {
+			return nil, gone(d)
+		}
 	} else if err := im.modify(ctx, have, d); err != nil {
 		return nil, fmt.Errorf("changing %s: %w", d.name(), err)
 	}
 	if d.kind != kindView {
-		if err := im.index(ctx, d); err != nil {
+		if err := im.index(ctx, d, have.uuid); err != nil {
 			return nil, err
 		}
 	}
@@ -293,9 +299,22 @@ func (im *Importer) ensure(ctx context.Context, d *definition) (have *definition
 		return nil, err
 	}
 	if have == nil {
-		return nil, fmt.Errorf("%s was made at the target, and is gone: does somebody else write there?", d.name())
+		return nil, gone(d)
 	}
 	return have, same(have, d)
+}
+
+func gone(d *definition) error {
+	return fmt.Errorf("%s was made at the target, and is gone: does somebody else write there?", d.name())
+}
+
+// only appends the UUID of the target's collection, if it has one, so that a command changes this
+// one and makes none, however late it arrives.
+func only(b *bson.Builder, id bson.UUID) *bson.Builder {
+	if id != (bson.UUID{}) {
+		b.Value("collectionUUID", uuidValue(id))
+	}
+	return b
 }
 
 // same returns what differs between a collection of the target and its definition.
@@ -344,7 +363,7 @@ func (im *Importer) modify(ctx context.Context, have, want *definition) error {
 	if b.Len() == n {
 		return nil
 	}
-	_, err := im.ddl(ctx, want.db, b.Finish())
+	_, err := im.ddl(ctx, want.db, only(b, have.uuid).Finish())
 	return err
 }
 
@@ -371,8 +390,8 @@ func expiryChange(have, want settings) bson.Doc {
 	return b.Close().Close().Finish()
 }
 
-// index gives the target's collection the indexes of a definition, and no others.
-func (im *Importer) index(ctx context.Context, d *definition) error {
+// index gives the target's collection, which has a UUID, the indexes of a definition, and no others.
+func (im *Importer) index(ctx context.Context, d *definition, id bson.UUID) error {
 	have, err := indexesOf(ctx, im.to, d.db, d.coll)
 	if err != nil {
 		return err
@@ -396,7 +415,7 @@ func (im *Importer) index(ctx context.Context, d *definition) error {
 		}
 	}
 	for name := range byName {
-		if _, err := im.ddl(ctx, d.db, new(bson.Builder).String("dropIndexes", d.coll).String("index", name).Finish()); err != nil && !mongoerr.Is(err, mongoerr.IndexNotFound) {
+		if _, err := im.ddl(ctx, d.db, only(new(bson.Builder).String("dropIndexes", d.coll).String("index", name), id).Finish()); err != nil && !mongoerr.Is(err, mongoerr.IndexNotFound) {
 			return fmt.Errorf("dropping the index %s of %s: %w", name, d.name(), err)
 		}
 	}
@@ -405,14 +424,14 @@ func (im *Importer) index(ctx context.Context, d *definition) error {
 		for i, spec := range made {
 			b.Doc(bson.Index(i), spec)
 		}
-		if _, err := im.ddl(ctx, d.db, b.Close().Finish()); err != nil {
+		if _, err := im.ddl(ctx, d.db, only(b.Close(), id).Finish()); err != nil {
 			return fmt.Errorf("making the indexes of %s: %w", d.name(), err)
 		}
 	}
 	for _, spec := range changed {
 		name := spec.Lookup("name").Str()
 		i := slices.IndexFunc(have, func(h bson.Doc) bool { return h.Lookup("name").Str() == name })
-		if err := im.modifyIndex(ctx, d, have[i], spec); err != nil {
+		if err := im.modifyIndex(ctx, d, id, have[i], spec); err != nil {
 			return fmt.Errorf("changing the index %s of %s: %w", name, d.name(), err)
 		}
 	}
@@ -444,11 +463,11 @@ func changeable(have, want bson.Doc) bool {
 }
 
 // modifyIndex makes one index of another, where that is changeable.
-func (im *Importer) modifyIndex(ctx context.Context, d *definition, have, want bson.Doc) error {
+func (im *Importer) modifyIndex(ctx context.Context, d *definition, id bson.UUID, have, want bson.Doc) error {
 	mod := func(fill func(b *bson.Builder)) error {
 		b := new(bson.Builder).String("collMod", d.coll).OpenDoc("index").Value("name", want.Lookup("name"))
 		fill(b)
-		_, err := im.ddl(ctx, d.db, b.Close().Finish())
+		_, err := im.ddl(ctx, d.db, only(b.Close(), id).Finish())
 		return err
 	}
 	for _, name := range settingsOf(have).differ(settingsOf(want)) {

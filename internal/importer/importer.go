@@ -93,7 +93,9 @@ func (im *Importer) open(ctx context.Context) (err error) {
 	if im.from, err = openEnd(ctx, "the source", im.o.From); err != nil {
 		return err
 	}
-	im.to, err = openEnd(ctx, "the target", im.o.To)
+	if im.to, err = openEnd(ctx, "the target", im.o.To); err != nil {
+		im.from.close()
+	}
 	return err
 }
 
@@ -243,6 +245,11 @@ func (im *Importer) define(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	dbs := map[string]bool{}
+	for _, d := range all {
+		dbs[d.db] = true
+	}
+	im.o.Tell(fmt.Sprintf("The source shows %d collections and views of %d databases to this user.", len(all), len(dbs)))
 	for _, d := range all {
 		if err := im.unoccupied(ctx, d); err != nil {
 			return err
