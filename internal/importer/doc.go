@@ -7,7 +7,8 @@
 //
 // # Invariants
 //
-//   - one-importer: no write of an importer reaches the target after a later one has claimed it.
+//   - one-importer: no write of an importer reaches the target after a later one has claimed it, but
+//     for what lay in a connection for as long as a server knows a session (hold.go).
 //   - token-behind: the stored token is never ahead of an event that was not applied by a
 //     majority, and a row's last _id never ahead of a document.
 //   - copy-behind-events: when an event is applied, no document is on its way to its collection
