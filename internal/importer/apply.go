@@ -2,6 +2,7 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -16,6 +17,8 @@ type change struct {
 	id      bson.Value // of its last delete
 	deleted bool       // a delete is among them
 	doc     bson.Doc   // the document behind them; nil for none
+	keyed   bool       // the last delete was by a shard key
+	before  bson.Doc   // the last document before that
 }
 
 // changes are those of one collection, in a batch of events.
@@ -99,9 +102,13 @@ func (im *Importer) applyEvents(ctx context.Context, events []bson.Doc) error {
 
 // add adds an event.
 func (c *changes) add(kind string, event bson.Doc) {
-	id := event.Lookup("documentKey").Doc().Lookup("_id")
+	key := event.Lookup("documentKey").Doc()
+	id := key.Lookup("_id")
 	ch := c.of(id)
 	if kind == "delete" {
+		if ch.keyed = key.Len() > 1; ch.doc != nil {
+			ch.before = ch.doc
+		}
 		ch.id, ch.deleted, ch.doc = id, true, nil
 		return
 	}
@@ -110,12 +117,59 @@ func (c *changes) add(kind string, event bson.Doc) {
 	} // else it is gone at the source, and its delete is still to come
 }
 
+// maxMoves bounds the renames of a collection that are followed while its documents are looked up.
+const maxMoves = 10
+
+// living takes back the deletes of documents that the source has. A transaction moves a document
+// between shards by an insert and a delete, and the stream may tell of the insert first. Where the
+// source has the document, its insert was told before, and holds, or is to come.
+func (im *Importer) living(ctx context.Context, c *changes) error {
+	ids := new(bson.Builder).OpenArray("$in")
+	n := 0
+	for _, ch := range c.all {
+		if ch.deleted && ch.doc == nil && ch.keyed {
+			ids.Value(bson.Index(n), ch.id)
+			n++
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	in := ids.Close().Finish()
+	db, coll := c.row.db, c.row.coll
+	for range maxMoves {
+		docs, err := im.from.all(ctx, db, new(bson.Builder).String("find", coll).OpenDoc("filter").Doc("_id", in).Close().OpenDoc("projection").Int32("_id", 1).Close().
+			Value("collectionUUID", uuidValue(c.row.uuid)).Doc("readConcern", im.sourceConcern()).Finish())
+		if mongoerr.Is(err, mongoerr.CollectionUUIDMismatch, mongoerr.NamespaceNotFound, mongoerr.QueryPlanKilled) {
+			d, err := ofUUID(ctx, im.from, db, c.row.uuid)
+			if err != nil || d == nil { // its drop is to come
+				return err
+			}
+			db, coll = d.db, d.coll
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for _, d := range docs {
+			if ch := c.of(d.Lookup("_id")); ch.deleted && ch.doc == nil && ch.keyed {
+				ch.deleted, ch.doc = ch.before != nil, ch.before
+			}
+		}
+		return nil
+	}
+	return errors.New("it is renamed at the source all the time")
+}
+
 // applyChanges applies those of one collection: deletes, and then what stands there now. Of two
 // documents with one _id by the collection's collation, the older one was deleted before.
 func (im *Importer) applyChanges(ctx context.Context, c *changes) error {
 	r := c.row
 	r.lock.Lock() // copy-behind-events
 	defer r.lock.Unlock()
+	if err := im.living(ctx, c); err != nil {
+		return err
+	}
 	var deletes, updates, inserts []bson.Doc
 	var updated []bson.Doc
 	for _, ch := range c.all {

@@ -2,8 +2,10 @@ package importer
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/server/servertest"
 )
 
@@ -39,6 +42,42 @@ func startCluster(t *testing.T) *peer {
 	return router
 }
 
+// moveDocuments moves documents of w.keyed to another shard, by a transaction that inserts there
+// before it deletes: the shard of the first write commits first.
+func (p *peer) moveDocuments(n int) {
+	p.t.Helper()
+	id := bson.NewUUID()
+	number := int64(0)
+	run := func(db, command string, more bool) error {
+		b := new(bson.Builder).Fields(bson.MustParse(command)).OpenDoc("lsid").Binary("id", 4, id[:]).Close().Int64("txnNumber", number).Bool("autocommit", false)
+		if !more {
+			b.Bool("startTransaction", true)
+		}
+		reply, err := p.c.Run(p.t.Context(), db, b.Finish())
+		for _, e := range writeErrors(reply) {
+			err = errors.Join(err, e.Error)
+		}
+		return err
+	}
+	for i := 0; i < n; {
+		number++
+		err := run("w", fmt.Sprintf(`{"insert":"keyed","documents":[{"_id":%d,"k":%d}]}`, i, 1000+i), false)
+		if err == nil {
+			err = run("w", fmt.Sprintf(`{"delete":"keyed","deletes":[{"q":{"_id":%d,"k":%d},"limit":1}]}`, i, i), true)
+		}
+		if err == nil {
+			err = run("admin", `{"commitTransaction":1}`, true)
+		}
+		var refused *mongoerr.Error
+		switch {
+		case err == nil:
+			i++
+		case !errors.As(err, &refused) || !slices.Contains(refused.Labels, "TransientTransactionError"):
+			p.t.Fatal(err)
+		}
+	}
+}
+
 // TestCluster imports a cluster by its router while it is written to, and chunks move.
 func TestCluster(t *testing.T) {
 	from, to := startCluster(t), startSet(t, "to")
@@ -63,6 +102,7 @@ func TestCluster(t *testing.T) {
 	for _, shard := range []string{"s0", "s1"} {
 		from.run("admin", fmt.Sprintf(`{"moveRange":"w.keyed","min":{"k":100},"max":{"k":{"$maxKey":1}},"toShard":"%s"}`, shard))
 	}
+	from.moveDocuments(20)
 	if err := AskCutOver(t.Context(), Options{To: to.uri(), Block: true}); err != nil {
 		t.Fatal(err)
 	}
