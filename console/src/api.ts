@@ -74,9 +74,9 @@ export const ask = async (db: string, command: Sent, passive = false) => plain(a
 /** What mayfly doctor says. */
 export const examine = async () => plain((await call('/api/health', '{}'))[0]);
 
-/** What the server has sampled of its metrics, until signal aborts: the names of the series, then samples, of an hour and as they are taken. */
-export async function live(signal: AbortSignal, series: (names: string[]) => void, samples: (more: Sample[]) => void): Promise<void> {
-  const answer = await fetch('/api/live', { headers: { 'X-Mayfly-Csrf': localStorage.getItem(tokenKey) ?? '', 'X-Mayfly-Passive': '1' }, signal });
+/** The server-sent events of an address, until signal aborts: those that came together, by name. */
+async function stream(path: string, signal: AbortSignal, take: (events: [string, string][]) => void): Promise<void> {
+  const answer = await fetch(path, { headers: { 'X-Mayfly-Csrf': localStorage.getItem(tokenKey) ?? '', 'X-Mayfly-Passive': '1' }, signal });
   if (!answer.headers.get('Content-Type')?.startsWith('text/event-stream')) {
     const { code = 0, codeName = '', errmsg = '' } = plain(parse(await answer.text()));
     if (answer.status === 401) session.value = null;
@@ -87,18 +87,43 @@ export async function live(signal: AbortSignal, series: (names: string[]) => voi
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
-    const events = (rest + value).split('\n\n');
+    let events = (rest + value).split('\n\n');
     rest = events.pop()!;
+    events = events.filter((e) => e[0] !== ':'); // a comment: the server looks whether we are here
+    if (events.length) take(events.map((e) => e.split('\n').map((l) => l.slice(l.indexOf(': ') + 2)) as [string, string]));
+  }
+}
+
+/** What the server has sampled of its metrics, until signal aborts: the names of the series, then samples, of an hour and as they are taken. */
+export const live = (signal: AbortSignal, series: (names: string[]) => void, samples: (more: Sample[]) => void) =>
+  stream('/api/live', signal, (events) => {
     const more: Sample[] = [];
-    for (const e of events) {
-      const [name, data] = e.split('\n').map((l) => l.slice(l.indexOf(': ') + 2));
-      const d = JSON.parse(data!);
+    for (const [name, data] of events) {
+      const d = JSON.parse(data);
       if (name === 'series') series(d.series);
       else more.push({ at: Date.parse(d.at.$date) / 1000, values: d.values });
     }
     if (more.length) samples(more);
-  }
+  });
+
+/** A change, and how long its text is. */
+export interface Change {
+  event: Doc;
+  size: number;
 }
+
+/** Changes as they happen, until signal aborts: of a collection, of a database without coll, of all without db. ended is why there are no more. */
+export const tail = (signal: AbortSignal, db: string, coll: string, opened: () => void, changes: (events: Change[], ended?: string) => void) =>
+  stream(`/api/tail?${new URLSearchParams({ db, coll })}`, signal, (events) => {
+    const more: Change[] = [];
+    let ended: string | undefined;
+    for (const [name, data] of events) {
+      if (name === 'open') opened();
+      else if (name === 'end') ended = plain(parse(data)).errmsg ?? 'invalidate';
+      else more.push({ event: parse(data) as Doc, size: data.length });
+    }
+    changes(more, ended);
+  });
 
 /** What the series were at a time, in seconds. */
 export interface Sample {

@@ -10,6 +10,7 @@ import { Expiry } from './pages/expiry';
 import { Health } from './pages/health';
 import { Login } from './pages/login';
 import { Operations } from './pages/operations';
+import { Streams } from './pages/streams';
 import { route, to } from './route';
 import { Failure, Field, Mark, Segments } from './ui/parts';
 
@@ -53,7 +54,7 @@ function Settings() {
 
 function Page() {
   const [page = 'expiry', ...rest] = route.value;
-  const Shown = { data: Data, cluster: Cluster, operations: Operations, access: Access, health: Health }[page] ?? Expiry;
+  const Shown = { data: Data, cluster: Cluster, streams: Streams, operations: Operations, access: Access, health: Health }[page] ?? Expiry;
   return <Shown key={route.value.join('/')} db={rest[0]} coll={rest[1]} />;
 }
 
@@ -91,7 +92,7 @@ export function App() {
             <Mark /> Mayfly
           </div>
           <nav aria-label={t('pages')}>
-            {(['expiry', 'data', 'cluster', 'operations', 'access', 'health'] as const).map((p) => (
+            {(['expiry', 'data', 'cluster', 'streams', 'operations', 'access', 'health'] as const).map((p) => (
               <a key={p} href={to(p)} aria-current={page === p ? 'page' : undefined}>
                 {t(p)}
               </a>

@@ -41,6 +41,38 @@ test('a set: its members, another primary after a step-down, and a member that i
   await row(second).getByText('PRIMARY').waitFor({ timeout: 15_000 });
   await page.getByRole('button', { name: 'Step down' }).waitFor({ state: 'detached' }); // one asks the primary
 
+  // Streams: one that a program has open, and the changes of a collection as they happen.
+  const client = await MongoClient.connect(`mongodb://${members.map((m) => m.host).join()}/?replicaSet=rs0`);
+  t.after(() => client.close());
+  const things = client.db('shop').collection(markup);
+  await things.insertOne({ _id: 'first' });
+  const watcher = client.db('shop').collection('followed').watch();
+  const next = watcher.next().catch(() => undefined);
+  const follower = await visit(consoleOf(second), '#/streams');
+  await follower.getByRole('region', { name: 'Open streams' }).getByText('shop.followed').waitFor({ timeout: 10_000 });
+  await follower.getByLabel('Database').fill('shop');
+  await follower.getByLabel('Collection').fill(markup);
+  await follower.getByRole('button', { name: 'Follow' }).click();
+  await follower.getByText('Waits for a change').waitFor();
+  await things.insertOne({ _id: markup, [markup.replaceAll('.', '')]: markup });
+  await things.deleteOne({ _id: 'first' });
+  const changes = follower.locator('.changes > li');
+  await until('two changes', async () => (await changes.count()) === 2);
+  assert.match(await changes.first().innerText(), /delete[^]*_id: "first"/);
+  assert.match(await changes.nth(1).innerText(), /insert/);
+  await changes.nth(1).locator('summary').first().click();
+  await changes.nth(1).getByText('fullDocument').first().waitFor();
+  await look(follower, 'streams');
+  await follower.getByRole('button', { name: 'Stop' }).click();
+  await changes.first().waitFor({ state: 'detached' });
+  // The cursor ends with the page's interest in it.
+  await until('the end of the cursor', async () => (await client.db('admin').command({ serverStatus: 1 })).metrics.changeStreams.open === 1);
+  await client.db('shop').collection('followed').insertOne({});
+  await next;
+  await watcher.close();
+  await client.close();
+  await done(follower);
+
   // Health of a secondary: others are not taken for unreachable, nor the primary for missing.
   await page.getByRole('link', { name: 'Health' }).click();
   await page.getByText('Not asked from here').waitFor();

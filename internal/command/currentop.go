@@ -38,6 +38,7 @@ func (o *CurrentOpOptions) owns(c *Client) bool {
 func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 	var docs []bson.Doc
 	now := time.Now()
+	cursors := d.Cursors.used()
 	for _, c := range d.Clients.All() {
 		if o.OwnOps && !o.owns(c) {
 			continue
@@ -46,7 +47,11 @@ func (d *Dispatcher) CurrentOps(o CurrentOpOptions) []bson.Doc {
 		if op == nil && !o.IdleConnections {
 			continue
 		}
-		docs = append(docs, d.currentOp(c, op, now, o.Truncate))
+		var cursor *shownCursor
+		if shown, ok := cursors[op]; ok {
+			cursor = &shown
+		}
+		docs = append(docs, d.currentOp(c, op, cursor, now, o.Truncate))
 	}
 	if !o.OwnOps {
 		for _, list := range d.Background {
@@ -68,7 +73,8 @@ const currentOpTime = "2006-01-02T15:04:05.000-07:00"
 // maxShownCommand is how many bytes of a command a truncated listing shows.
 const maxShownCommand = 1 << 10
 
-func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) bson.Doc {
+// currentOp shows a client and its operation, nil for none; cursor is the one that a getMore reads, or nil.
+func (d *Dispatcher) currentOp(c *Client, op *Op, cursor *shownCursor, now time.Time, truncate bool) bson.Doc {
 	b := new(bson.Builder).Reset(make([]byte, 0, 1024))
 	b.String("type", "op").String("host", d.Host)
 	switch {
@@ -106,6 +112,9 @@ func (d *Dispatcher) currentOp(c *Client, op *Op, now time.Time, truncate bool) 
 	took := now.Sub(op.Start)
 	b.Int64("secs_running", int64(took/time.Second)).Int64("microsecs_running", took.Microseconds())
 	op.appendRunning(b, truncate)
+	if cursor != nil {
+		cursor.append(b, truncate)
+	}
 	return b.Finish()
 }
 
@@ -135,14 +144,19 @@ func (op *Op) appendRunning(b *bson.Builder, truncate bool) {
 // shortCommand returns the redacted command, truncated to text of limit bytes if it is
 // longer.
 func (op *Op) shortCommand(limit int) bson.Doc {
-	cmd := op.ShownCommand()
+	return shortCommand(op.ShownCommand(), op.Generic.Comment, limit)
+}
+
+// shortCommand truncates a command that is shown to text of limit bytes, and its comment, if it
+// is longer.
+func shortCommand(cmd bson.Doc, comment bson.Value, limit int) bson.Doc {
 	if len(cmd) <= limit {
 		return cmd
 	}
 	text := cmd.String()
 	b := new(bson.Builder).String("$truncated", strings.ToValidUTF8(text[:min(limit, len(text))], ""))
-	if !op.Generic.Comment.IsMissing() {
-		b.Value("comment", op.Generic.Comment)
+	if !comment.IsMissing() {
+		b.Value("comment", comment)
 	}
 	return b.Finish()
 }
@@ -173,11 +187,51 @@ func (cs *Cursors) idle(host string, o CurrentOpOptions) []bson.Doc {
 		if c.planSummary != "" {
 			b.String("planSummary", c.planSummary)
 		}
-		b.OpenDoc("cursor").Int64("cursorId", c.id).Date("createdDate", c.created.UnixMilli()).
-			Date("lastAccessDate", c.lastUse.UnixMilli()).Int64("nDocsReturned", c.docs).Int64("nBatchesReturned", c.batches).
-			Bool("noCursorTimeout", c.spec.NoTimeout).Bool("tailable", c.spec.Tailable).Bool("awaitData", c.spec.AwaitData).
-			Doc("originatingCommand", c.command).Close()
+		shown := c.shownLocked()
+		shown.append(b, o.Truncate)
 		docs = append(docs, b.Finish())
 	}
 	return docs
+}
+
+// used are the cursors that operations read at the moment, as a getMore in currentOp has them.
+func (cs *Cursors) used() map[*Op]shownCursor {
+	cs.mu.Lock()
+	defer cs.mu.Unlock()
+	all := map[*Op]shownCursor{}
+	for _, c := range cs.mu.open {
+		if c.pinned != nil {
+			all[c.pinned] = c.shownLocked()
+		}
+	}
+	return all
+}
+
+// shownCursor is what currentOp shows of a cursor. The command is the table's own, which nothing
+// changes.
+type shownCursor struct {
+	id, docs, batches              int64
+	created, lastUse               time.Time
+	noTimeout, tailable, awaitData bool
+	command                        bson.Doc
+}
+
+// shownLocked requires the table's lock.
+func (c *openCursor) shownLocked() shownCursor {
+	return shownCursor{
+		id: c.id, docs: c.docs, batches: c.batches, created: c.created, lastUse: c.lastUse,
+		noTimeout: c.spec.NoTimeout, tailable: c.spec.Tailable, awaitData: c.spec.AwaitData, command: c.command,
+	}
+}
+
+// append writes the cursor into an operation that reads it, or a listing of those that rest.
+func (c *shownCursor) append(b *bson.Builder, truncate bool) {
+	cmd := c.command
+	if truncate {
+		cmd = shortCommand(cmd, cmd.Lookup("comment"), maxShownCommand)
+	}
+	b.OpenDoc("cursor").Int64("cursorId", c.id).Date("createdDate", c.created.UnixMilli()).
+		Date("lastAccessDate", c.lastUse.UnixMilli()).Int64("nDocsReturned", c.docs).Int64("nBatchesReturned", c.batches).
+		Bool("noCursorTimeout", c.noTimeout).Bool("tailable", c.tailable).Bool("awaitData", c.awaitData).
+		Doc("originatingCommand", cmd).Close()
 }

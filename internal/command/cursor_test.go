@@ -200,6 +200,49 @@ func TestCursorAwait(t *testing.T) {
 	})
 }
 
+// A getMore is listed with the cursor that it reads, to who may see it, and nothing else is; what
+// opened it is cut as every command.
+func TestCurrentOpCursor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := cursorServer(&CursorSpec{Cursor: &counter{end: 2, wake: make(chan int, 1)}, Tailable: true, AwaitData: true})
+		c, other := &Client{ConnectionID: 1}, &Client{ConnectionID: 2}
+		for _, one := range []*Client{c, other} {
+			d.Clients.Connect(one)
+		}
+		id := readBatch(run(t, d, c, `{"open":"c","comment":"`+strings.Repeat("x", maxShownCommand)+`"}`)).id
+		shown := func(o CurrentOpOptions) []bson.Doc {
+			var all []bson.Doc
+			for _, op := range d.CurrentOps(o) {
+				if v := op.Lookup("cursor"); !v.IsMissing() {
+					all = append(all, v.Doc())
+				}
+			}
+			return all
+		}
+		if all := shown(CurrentOpOptions{IdleConnections: true}); len(all) != 0 {
+			t.Errorf("an idle cursor is one of an operation: %s", all)
+		}
+		done := make(chan bson.Doc)
+		go func() { done <- run(t, d, c, fmt.Sprintf(`{"more":{"$numberLong":"%d"},"c":"c","maxTimeMS":300}`, id)) }()
+		synctest.Wait()
+		all := shown(CurrentOpOptions{IdleConnections: true, IdleCursors: true})
+		if len(all) != 1 || all[0].Lookup("cursorId").Int64() != id || all[0].Lookup("nDocsReturned").Int64() != 2 || all[0].Lookup("originatingCommand").Doc().Lookup("open").Str() != "c" {
+			t.Errorf("a getMore that waits shows the cursors %s", all)
+		}
+		if all := shown(CurrentOpOptions{Truncate: true}); len(all) != 1 || all[0].Lookup("originatingCommand").Doc().Lookup("$truncated").IsMissing() {
+			t.Errorf("a listing that is cut shows the cursors %s", all)
+		}
+		if all := shown(CurrentOpOptions{OwnOps: true, For: &Op{Client: other}}); len(all) != 0 {
+			t.Errorf("another client sees the cursors %s", all)
+		}
+		<-done
+		if all := shown(CurrentOpOptions{}); len(all) != 0 {
+			t.Errorf("when it has ended: %s", all)
+		}
+		d.Cursors.CloseAll()
+	})
+}
+
 // rests is a counter that is not read before a moment.
 type rests struct {
 	counter

@@ -15,7 +15,8 @@
 //
 // docs/rfcs/0033-console.md has the reasons, and the attacks.
 //
-// The metrics of the last hour are sampled here (sampler.go), and sent to pages (live.go).
+// The metrics of the last hour are sampled here (sampler.go), and sent to pages (live.go);
+// changes of data are followed (tail.go).
 //
 // Start reading at server.go, then session.go and run.go.
 package console

@@ -83,6 +83,7 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("POST /api/run", s.asUser(s.run))
 	mux.HandleFunc("POST /api/parse", s.asUser(s.parse))
 	mux.HandleFunc("POST /api/health", s.asUser(s.health))
+	mux.HandleFunc("GET "+TailPath, s.asUser(s.tail))
 	mux.HandleFunc("GET "+LivePath, s.asUser(s.live))
 	mux.Handle("GET /", pages)
 	s.handler = http.NewCrossOriginProtection().Handler(mux)

@@ -27,6 +27,7 @@ type session struct {
 	began     time.Time
 	used      time.Time // under the mutex of sessions
 	principal atomic.Pointer[auth.Principal]
+	tails     atomic.Int64 // open ones
 }
 
 // sessions are the console sessions of a server, by the hash of their cookie's secret. The

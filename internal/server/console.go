@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/config"
 	"github.com/mayflydb/mayfly/internal/console"
@@ -23,6 +24,9 @@ const (
 	consoleStopTime   = 5 * time.Second
 	consoleMaxHeader  = 16 << 10
 )
+
+// consoleName is by what name currentOp shows the connections.
+const consoleName = "Mayfly console"
 
 // maxConsoles bounds the connections to the console; more are closed.
 const maxConsoles = 256
@@ -97,7 +101,7 @@ func (e *consoleEndpoint) connContext(ctx context.Context, nc net.Conn) context.
 	}
 	l := nc.(*link) // from a handoff
 	l.client.Encrypted = e.o.TLS
-	l.client.SetMetadata(&command.Metadata{AppName: "Mayfly console"})
+	l.client.SetMetadata(&command.Metadata{AppName: consoleName, Document: new(bson.Builder).OpenDoc("application").String("name", consoleName).Close().Finish()})
 	return connContext(ctx, l)
 }
 
@@ -114,20 +118,30 @@ func (e *consoleEndpoint) count(nc net.Conn, state http.ConnState) {
 }
 
 // ofLink has requests end with their link. net/http ends them when the client hangs up, writes as
-// well.
+// well; streams, which write nothing, end then, too.
 func ofLink(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		l := r.Context().Value(linkKey{}).(*link)
-		h.ServeHTTP(w, r.WithContext(connContext(r.Context(), l)))
+		ctx := connContext(r.Context(), r.Context().Value(linkKey{}).(*link))
+		if lasts(r) {
+			var end context.CancelFunc
+			ctx, end = context.WithCancel(ctx)
+			defer end()
+			defer context.AfterFunc(r.Context(), end)()
+		}
+		h.ServeHTTP(w, r.WithContext(ctx))
 	})
 }
 
-// busyButLive is busy, except for streams: they last as long as their pages, and say nothing of how long
-// requests take.
+// lasts reports whether a request is a stream, which is open as long as its page.
+func lasts(r *http.Request) bool {
+	return r.URL.Path == console.LivePath || r.URL.Path == console.TailPath
+}
+
+// busyButLive is busy, except for streams, which say nothing of how long requests take.
 func busyButLive(h http.Handler) http.Handler {
 	counted := busy(h)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == console.LivePath {
+		if lasts(r) {
 			h.ServeHTTP(w, r)
 			return
 		}

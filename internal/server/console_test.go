@@ -1,12 +1,15 @@
 package server_test
 
 import (
+	"bufio"
 	"crypto/x509/pkix"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/cookiejar"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -197,9 +200,9 @@ func TestConsole(t *testing.T) {
 }
 
 // stream opens the stream of samples, until the end of the test.
-func (b *browser) stream() *http.Response {
+func (b *browser) stream(path string) *http.Response {
 	b.t.Helper()
-	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.base+"/api/live", nil)
+	r, err := http.NewRequestWithContext(b.t.Context(), http.MethodGet, b.base+path, nil)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -216,7 +219,7 @@ func (b *browser) stream() *http.Response {
 // or the server ends.
 func TestConsoleLive(t *testing.T) {
 	s, _, base := startConsole(t)
-	if a := newBrowser(t, base).stream(); a.StatusCode != 401 {
+	if a := newBrowser(t, base).stream("/api/live"); a.StatusCode != 401 {
 		t.Errorf("without a session: %d", a.StatusCode)
 	}
 	reader := newBrowser(t, base)
@@ -227,14 +230,14 @@ func TestConsoleLive(t *testing.T) {
 
 	left := newBrowser(t, base)
 	left.login(`{"user": "root", "password": "p"}`)
-	ended := left.stream()
+	ended := left.stream("/api/live")
 	b := newBrowser(t, base)
 	b.login(`{"user": "root", "password": "p"}`)
 	open := []*http.Response{}
 	for range 63 {
-		open = append(open, b.stream())
+		open = append(open, b.stream("/api/live"))
 	}
-	if a := b.stream(); a.StatusCode != 503 {
+	if a := b.stream("/api/live"); a.StatusCode != 503 {
 		t.Errorf("the 65th stream: %d", a.StatusCode)
 	}
 	first := make([]byte, 4096)
@@ -253,6 +256,109 @@ func TestConsoleLive(t *testing.T) {
 	for _, a := range open {
 		_, _ = io.Copy(io.Discard, a.Body)
 	}
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("the server stopped after %v", took)
+	}
+}
+
+// Changes go to who may see them, as they happen, to no more pages of a session than there is room
+// for. Their cursor ends when the page hangs up, though nothing changes, when the session ends and
+// when the server stops.
+func TestConsoleTail(t *testing.T) {
+	key := filepath.Join(t.TempDir(), "key")
+	if err := os.WriteFile(key, []byte("c2VjcmV0c2VjcmV0"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	port := servertest.FreePort(t)
+	s := servertest.Start(t, "--replSet", "rs0", "--initiate", "--keyFile", key, "--console", "--consolePort", fmt.Sprint(port))
+	c := primary(t, s)
+	run(t, c, `{"createUser": "root", "pwd": "p", "roles": ["root"]}`)
+	_ = c.Close()
+	root, err := client.Connect(t.Context(), client.Options{Address: s.Address, Login: &client.Login{User: "root", Password: "p"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer root.Close()
+	run(t, root, `{"createUser": "reader", "pwd": "r", "roles": [{"role": "read", "db": "shop"}]}`)
+	cursors := func(want int64) {
+		t.Helper()
+		for end := time.Now().Add(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+			m := run(t, root, `{"serverStatus": 1}`).Lookup("metrics").Doc()
+			streams, all := bson.ClampToInt64(m.Lookup("changeStreams").Doc().Lookup("open")), bson.ClampToInt64(m.Lookup("cursor").Doc().Lookup("open").Doc().Lookup("total"))
+			if streams == want && all == want {
+				return
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%d change streams and %d cursors are open, want %d", streams, all, want)
+			}
+		}
+	}
+	base := fmt.Sprintf("http://localhost:%d", port)
+	const path = "/api/tail?db=shop&coll=c"
+	if a := newBrowser(t, base).stream(path); a.StatusCode != 401 {
+		t.Errorf("without a session: %d", a.StatusCode)
+	}
+	b := newBrowser(t, base)
+	b.login(`{"user": "reader", "password": "r"}`)
+	for _, other := range []string{"/api/tail", "/api/tail?db=other", "/api/tail?db=other&coll=c"} {
+		if _, d, _ := b.call(other, ""); bson.ClampToInt64(d.Lookup("code")) != 13 {
+			t.Errorf("%s: a reader of another database gets %s", other, d)
+		}
+	}
+	cursors(0)
+
+	first := b.stream(path)
+	lines := bufio.NewScanner(first.Body)
+	next := func(want string) {
+		t.Helper()
+		for lines.Scan() {
+			if text := lines.Text(); text == want || len(want) > 1 && strings.Contains(text, want) {
+				return
+			}
+		}
+		t.Fatalf("the stream ends before %q: %v", want, lines.Err())
+	}
+	next("event: open")
+	if _, err := root.Run(t.Context(), "shop", bson.MustParse(`{"insert": "c", "documents": [{"_id": "one"}]}`)); err != nil {
+		t.Fatal(err)
+	}
+	next("event: change")
+	next(`"_id":"one"`)
+	for range 3 {
+		next(":") // nothing changes, and the page is told so
+	}
+	cursors(1)
+	seen := run(t, root, `{"aggregate": 1, "pipeline": [{"$currentOp": {"allUsers": true, "idleCursors": true}}, {"$match": {"cursor.originatingCommand.pipeline.0.$changeStream": {"$exists": true}}}], "cursor": {}}`)
+	batch := seen.Lookup("cursor").Doc().Lookup("firstBatch").Doc()
+	if err := bson.Validate(seen, bson.MaxDepth); err != nil || batch.Len() != 1 || batch.Lookup("0").Doc().Lookup("appName").Str() != "Mayfly console" {
+		t.Errorf("currentOp shows of the stream %s, %v", batch, err)
+	}
+	_ = first.Body.Close()
+	cursors(0) // nothing has changed since
+
+	var open []*http.Response
+	for range 4 {
+		open = append(open, b.stream(path))
+	}
+	if a := b.stream(path); a.StatusCode != 503 {
+		t.Errorf("the 5th of a session: %d", a.StatusCode)
+	}
+	other := newBrowser(t, base)
+	other.login(`{"user": "root", "password": "p"}`)
+	last := other.stream("/api/tail")
+	cursors(5)
+	if code, _, _ := b.call("/api/logout", `{}`); code != 200 {
+		t.Fatalf("logout: %d", code)
+	}
+	for _, a := range open {
+		if _, err := io.Copy(io.Discard, a.Body); err != nil {
+			t.Errorf("the stream of a session that has ended: %v", err)
+		}
+	}
+	cursors(1)
+	began := time.Now()
+	s.Stop()
+	_, _ = io.Copy(io.Discard, last.Body)
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("the server stopped after %v", took)
 	}
