@@ -117,9 +117,13 @@ func (w *world) archived(ctx context.Context, arg bson.Doc) (pipeline.Iterator, 
 }
 
 // archiveRows returns the rows of the objects that may have what is asked for, in the order of
-// their dates.
+// their dates, as they are in the state that the operation reads.
 func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool) (rows []archive.Row, err error) {
-	c := w.n.Catalog.Lookup(schema.Namespace{DB: w.ns.DB, Coll: schema.ArchiveCollection})
+	ns := schema.Namespace{DB: w.ns.DB, Coll: schema.ArchiveCollection}
+	c, err := w.n.lookupAt(w.query.At, ns, w.n.lookup(w.op, ns))
+	if err != nil {
+		return nil, err
+	}
 	if c == nil || w.coll == nil && !all {
 		return nil, nil
 	}
@@ -133,7 +137,7 @@ func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool
 	} else {
 		b.Binary("collection", 4, w.coll.UUID[:])
 	}
-	q := &exec.Query{}
+	q := &exec.Query{At: w.query.At}
 	if q.Filter, err = match.Parse(b.Finish(), nil); err != nil {
 		return nil, err
 	}

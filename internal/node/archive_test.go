@@ -1,0 +1,79 @@
+package node
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/mayflydb/mayfly/internal/expire"
+)
+
+// TestArchiveSnapshot reads a state by a snapshot and in a transaction while the monitor archives: each
+// document is live or archived, and once, as of that state.
+func TestArchiveSnapshot(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	n, dir := s.members["a"].Node, t.TempDir()
+	if err := n.Params.SetAtStartup("archivePlaces", "file://"+dir); err != nil {
+		t.Fatal(err)
+	}
+	s.must("a", "test", `{"createIndexes":"c","indexes":[{"key":{"at":1},"name":"at","expireAfterSeconds":0,"storageEngine":{"mayfly":{"expiry":{"archive":{"to":"file://`+dir+`"}}}}}]}`)
+	insert := func(ids ...int) {
+		for _, id := range ids {
+			s.must("a", "test", fmt.Sprintf(`{"insert":"c","documents":[{"_id":%d,"at":{"$date":"1999-01-01T00:00:00Z"}}]}`, id))
+		}
+	}
+	const archived, both = `[{"$archive":{}},{"$sort":{"_id":1}},{"$project":{"at":0}}]`, `[{"$project":{"at":0}},{"$unionWith":{"coll":"c","pipeline":[{"$archive":{}},{"$project":{"at":0}}]}},{"$sort":{"_id":1}}]`
+	read := func(pipeline, concern string) (docs string, at uint64) {
+		return stateBatch(s.must("a", "test", `{"aggregate":"c","pipeline":`+pipeline+`,"cursor":{}`+concern+`}`))
+	}
+	within := func(words, pipeline string) string {
+		r := s.statementOn("a", words+` {"aggregate":"c","pipeline":`+pipeline+`,"cursor":{}}`)
+		if r.Lookup("ok").Double() != 1 {
+			t.Fatal(r)
+		}
+		docs, _ := stateBatch(r)
+		return docs
+	}
+	m := expire.New(expire.Options{Catalog: n.Catalog, Exec: n.Exec, Dispatcher: n.Dispatcher, Log: n.Log, Archives: n.Archives, Owner: n.ArchiveOwner})
+	m.Start()
+	defer m.Stop()
+	pass := func() {
+		t.Helper()
+		if err := m.Pass(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if docs, _ := read(`[]`, ""); docs != "[]" {
+			t.Fatalf("behind a pass there is %s", docs)
+		}
+	}
+	check := func(what, got, want string) {
+		t.Helper()
+		if got != want {
+			t.Errorf("%s: %s, want %s", what, got, want)
+		}
+	}
+	insert(1, 2)
+	_, before := read(`[]`, at(0))
+	within("1 1 start", `[]`)
+	pass()
+	insert(3)
+	_, between := read(`[]`, at(0))
+	within("2 1 start", `[]`)
+	pass()
+	for _, c := range []struct {
+		what                       string
+		at                         uint64
+		transaction, archived, all string
+	}{
+		{"before", before, "1 1", "[]", `[ { _id: 1 }, { _id: 2 } ]`},
+		{"between", between, "2 1", `[ { _id: 1 }, { _id: 2 } ]`, `[ { _id: 1 }, { _id: 2 }, { _id: 3 } ]`},
+		{"now", 0, "3 1 start", `[ { _id: 1 }, { _id: 2 }, { _id: 3 } ]`, `[ { _id: 1 }, { _id: 2 }, { _id: 3 } ]`},
+	} {
+		docs, _ := read(archived, at(c.at))
+		check(c.what, docs, c.archived)
+		docs, _ = read(both, at(c.at))
+		check(c.what+" with live ones", docs, c.all)
+		check(c.what+" in a transaction", within(c.transaction, archived), c.archived)
+	}
+}
