@@ -485,8 +485,8 @@ func TestArchiveRead(t *testing.T) {
 		}
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
-		read := func(stage string) string {
-			r := w.runOn(bson.MustParse(`{aggregate: "c", pipeline: [{$archive: ` + stage + `}, {$sort: {_id: 1}}], cursor: {}}`))
+		list := func(command string) string {
+			r := w.runOn(bson.MustParse(command))
 			if r.Lookup("ok").Double() != 1 {
 				return fmt.Sprint(r.Lookup("code"))
 			}
@@ -495,6 +495,9 @@ func TestArchiveRead(t *testing.T) {
 				ids = append(ids, v.Doc().Lookup("_id").String())
 			}
 			return strings.Join(ids, " ")
+		}
+		read := func(stage string) string {
+			return list(`{aggregate: "c", pipeline: [{$archive: ` + stage + `}, {$sort: {_id: 1}}], cursor: {}}`)
 		}
 		for stage, want := range map[string]string{
 			`{}`:                "1 2 3 4 5 6 7 8 9 11 12 13 14 15 16 17 18 19",
@@ -506,6 +509,21 @@ func TestArchiveRead(t *testing.T) {
 			if got := read(stage); got != want {
 				t.Errorf("%s: %q, want %q", stage, got, want)
 			}
+		}
+		for stage, code := range map[string]string{
+			`{query: {at: {$near: [0, 0]}}}`: "5626500", `{query: {at: {$nearSphere: [0, 0]}}}`: "5626500", `{query: {$text: {$search: "x"}}}`: "2", `{query: {$where: "true"}}`: "2",
+			`{query: {$expr: {$eq: ["$k", "$$other"]}}}`: "17276",
+		} {
+			if got := read(stage); got != code {
+				t.Errorf("%s: %q, want error %s", stage, got, code)
+			}
+		}
+		if got := list(`{aggregate: "c", let: {n: 3}, pipeline: [{$archive: {query: {$expr: {$eq: ["$k", "$$n"]}}}}], cursor: {}}`); got != "3" {
+			t.Errorf("with a variable of the command: %q", got)
+		}
+		w.must(bson.MustParse(`{insert: "j", documents: [{_id: 0, n: 4}]}`))
+		if got := list(`{aggregate: "j", pipeline: [{$lookup: {from: "c", let: {n: "$n"}, pipeline: [{$archive: {query: {$expr: {$eq: ["$k", "$$n"]}}}}], as: "old"}}, {$unwind: "$old"}, {$replaceWith: "$old"}], cursor: {}}`); got != "4" {
+			t.Errorf("with a variable of $lookup: %q", got)
 		}
 		w.must(bson.MustParse(`{setParameter: 1, archiveMaxBytesRead: 10, $db: "admin"}`))
 		if got := read(`{}`); got != "292" {

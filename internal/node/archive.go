@@ -67,41 +67,14 @@ func (n *Node) checkArchive(a *schema.Archive) error {
 	return n.Archives.Allow(a.To)
 }
 
-// archived opens the stage $archive: the documents of the collection that were archived, as they
-// were when they were removed.
-//
-//	{$archive: {query: {...}, of: "collection" | "all"}}
-//
-// of says whose: those of this collection, or of all that had its name.
-func (w *world) archived(ctx context.Context, arg bson.Doc) (pipeline.Iterator, error) {
+// Archived opens the stage $archive.
+func (w *world) Archived(ctx context.Context, a *pipeline.Archive, run *pipeline.Run) (pipeline.Iterator, error) {
 	if w.n.shard {
 		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$archive is not supported on a cluster")
 	}
-	query, all := bson.Empty, false
-	for name, v := range arg.All() {
-		switch name {
-		case "query":
-			if v.Type != bson.TypeDocument {
-				return nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.query' is the wrong type '%s', expected type 'object'", v.Type)
-			}
-			query = v.Doc()
-		case "of":
-			if v.Type != bson.TypeString {
-				return nil, mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.of' is the wrong type '%s', expected type 'string'", v.Type)
-			}
-			if all = v.Str() == "all"; !all && v.Str() != "collection" {
-				return nil, mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '$archive.of' is not a valid value.", v.Str())
-			}
-		default:
-			return nil, mongoerr.New(mongoerr.Code(40415), "BSON field '$archive.%s' is an unknown field.", name)
-		}
-	}
-	filter, err := match.Parse(query, w.query.match)
-	if err != nil {
-		return nil, err
-	}
-	r := &archiveReader{n: w.n, filter: filter}
-	if r.rows, err = w.archiveRows(ctx, archive.BoundsOf(query), all); err != nil {
+	r := &archiveReader{n: w.n, filter: a.Filter, env: match.Env{Expr: run.Env}}
+	var err error
+	if r.rows, err = w.archiveRows(ctx, archive.BoundsOf(a.Query), a.All); err != nil {
 		return nil, err
 	}
 	bytes := int64(0)
@@ -181,6 +154,7 @@ func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool
 type archiveReader struct {
 	n       *Node
 	filter  *match.Filter
+	env     match.Env
 	rows    []archive.Row // what is left
 	docs    []bson.Doc    // of the object that was read last, what is left
 	memory  memory.Account
@@ -191,8 +165,8 @@ type archiveReader struct {
 // Context implements memory.Waiter.
 func (r *archiveReader) Context() context.Context { return r.ctx }
 
-// Next implements pipeline.Iterator. Errors: 96 for an object that is not what was written, and
-// those of the store.
+// Next implements pipeline.Iterator. Errors: 96 for an object that is not what was written, or
+// that the store does not give.
 func (r *archiveReader) Next(ctx context.Context) (bson.Doc, error) {
 	r.ctx = ctx
 	for len(r.docs) == 0 {
@@ -228,7 +202,7 @@ func (r *archiveReader) object(ctx context.Context, row *archive.Row) error {
 	r.docs = nil
 	size := int(row.Bytes)
 	return archive.Documents(bytes.NewReader(content.Bytes()), row.Bytes, func(d bson.Doc) (bool, error) {
-		ok, err := r.filter.MatchEnv(d, nil)
+		ok, err := r.filter.MatchEnv(d, &r.env)
 		if err != nil || !ok {
 			return true, err
 		}

@@ -47,8 +47,6 @@ func (w *world) Source(ctx context.Context, stage string, arg bson.Value) (pipel
 		return &pipeline.List{}, nil
 	case "$expiryStats":
 		return w.expiryStats(ctx, arg.Doc())
-	case "$archive":
-		return w.archived(ctx, arg.Doc())
 	case "$collStats":
 		return w.collStats(arg.Doc())
 	case "$listLocalSessions", "$listSessions":

@@ -23,6 +23,11 @@ func (w *world) Source(_ context.Context, name string, _ bson.Value) (pipeline.I
 	return nil, mongoerr.New(mongoerr.Code(40324), "Unrecognized pipeline stage name: '%s'", name)
 }
 
+// Archived implements pipeline.World. Errors: 115.
+func (w *world) Archived(context.Context, *pipeline.Archive, *pipeline.Run) (pipeline.Iterator, error) {
+	return nil, mongoerr.New(mongoerr.CommandNotSupported, "$archive is not supported on a cluster")
+}
+
 // Read implements pipeline.World: it reads another collection, on any shard. The shards execute what
 // the pipeline begins with: a filter, a search, or a stage that shows the state of the collection.
 func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pipeline, r *pipeline.Run) (pipeline.Iterator, error) {
@@ -77,6 +82,8 @@ func (a *aggregation) below(p *pipeline.Pipeline, r *pipeline.Run) (*below, erro
 		if b.shows = ofServers[s.Name()] == "owners"; b.shows {
 			b.stages, b.rest = []bson.Value{stage(s.Name(), s.Arg)}, &pipeline.Pipeline{Stages: p.Stages[1:]}
 		}
+		return b, nil
+	case *pipeline.Archive:
 		return b, nil
 	case *pipeline.GeoNear:
 		arg, let, err := s.At(r.Env)

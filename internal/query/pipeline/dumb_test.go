@@ -314,6 +314,10 @@ func (c collections) Source(context.Context, string, bson.Value) (Iterator, erro
 	return nil, fmt.Errorf("there is no server")
 }
 
+func (c collections) Archived(context.Context, *Archive, *Run) (Iterator, error) {
+	return nil, fmt.Errorf("there is no server")
+}
+
 func (c collections) Merge(context.Context, *Merge, *Run) (Target, error) {
 	return nil, fmt.Errorf("there is no server")
 }

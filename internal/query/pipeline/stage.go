@@ -146,6 +146,8 @@ type World interface {
 	// Source opens a source stage that reads the server's own state
 	// ($collStats, $indexStats, $currentOp …), with its checked argument.
 	Source(ctx context.Context, stage string, arg bson.Value) (Iterator, error)
+	// Archived opens a $archive.
+	Archived(ctx context.Context, a *Archive, r *Run) (Iterator, error)
 	// Read runs a pipeline over a collection, which need not exist.
 	Read(ctx context.Context, ns Namespace, p *Pipeline, r *Run) (Iterator, error)
 	// Merge opens the target of a $merge.
@@ -178,7 +180,7 @@ func init() {
 		"$project": parseShape, "$addFields": parseShape, "$set": parseShape, "$unset": parseShape,
 		"$replaceRoot": parseShape, "$replaceWith": parseShape,
 		"$setWindowFields": parseSetWindowFields,
-		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$expiryStats": parseServer, "$archive": parseServer, "$currentOp": parseServer,
+		"$documents":       parseDocuments, "$collStats": parseServer, "$indexStats": parseServer, "$expiryStats": parseServer, "$archive": parseArchive, "$currentOp": parseServer,
 		"$planCacheStats": parseServer, "$listLocalSessions": parseServer, "$listSessions": parseServer,
 		"$lookup": parseLookup, "$graphLookup": parseGraphLookup, "$unionWith": parseUnionWith,
 		"$merge": parseMerge, "$out": parseOut,
