@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -377,6 +378,63 @@ func (f *failing) Put(ctx context.Context, name string, temp *os.File) error {
 		return errors.New("the store is away")
 	}
 	return f.Store.Put(ctx, name, temp)
+}
+
+// TestArchiveReadErrors says what ended a read, and error 96 only of objects and stores.
+func TestArchiveReadErrors(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var hangs atomic.Bool
+		w := newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store { return &hanging{s, &hangs} })
+		defer w.close()
+		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, dir)))
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, zero: 0, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		code := func(stage, rest string) string {
+			return w.runOn(bson.MustParse(`{aggregate: "c", pipeline: [{$archive: ` + stage + `}], cursor: {}` + rest + `}`)).Lookup("code").String()
+		}
+		if got := code(`{query: {$expr: {$divide: [1, "$zero"]}}}`, ""); got != "4848401" && got != "2" {
+			t.Errorf("a division by zero: %s", got)
+		}
+		hangs.Store(true)
+		if got := code(`{}`, `, maxTimeMS: 100`); got != "50" {
+			t.Errorf("more than maxTimeMS: %s", got)
+		}
+		killed := make(chan string, 1)
+		other := &command.Client{ConnectionID: 2}
+		w.d.Clients.Connect(other)
+		go func() {
+			body := bson.MustParse(`{aggregate: "c", pipeline: [{$archive: {}}], cursor: {}}`)
+			killed <- w.d.Dispatch(t.Context(), &command.Request{Client: other, DB: "d", Body: body}).Body.Lookup("code").String()
+		}()
+		synctest.Wait()
+		for _, v := range w.must(bson.MustParse(`{currentOp: 1, $all: true, $db: "admin"}`)).Lookup("inprog").Doc().Slice() {
+			if v.Doc().Lookup("command").Doc().Has("aggregate") {
+				w.must(new(bson.Builder).Int32("killOp", 1).Value("op", v.Doc().Lookup("opid")).String("$db", "admin").Finish())
+			}
+		}
+		if got := <-killed; got != "11601" {
+			t.Errorf("killed: %s", got)
+		}
+		if got := code(`{}`, ""); got != "96" { // the store's minute is over
+			t.Errorf("a store that does not answer: %s", got)
+		}
+	})
+}
+
+// hanging is a store that does not answer.
+type hanging struct {
+	objectstore.Store
+	now *atomic.Bool
+}
+
+func (h *hanging) Get(ctx context.Context, name string) (io.ReadCloser, error) {
+	if h.now.Load() {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	return h.Store.Get(ctx, name)
 }
 
 // TestArchiveSettings holds that what is not built, or not allowed, is refused, and that collMod

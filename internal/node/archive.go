@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/hex"
+	"errors"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/archive"
@@ -177,13 +178,25 @@ func (r *archiveReader) Next(ctx context.Context) (bson.Doc, error) {
 			return nil, context.Cause(ctx)
 		}
 		if err := r.object(ctx, &r.rows[0]); err != nil {
-			return nil, mongoerr.New(mongoerr.OperationFailed, "%s", err)
+			return nil, readError(ctx, err)
 		}
 		r.rows = r.rows[1:]
 	}
 	d := r.docs[0]
 	r.docs = r.docs[1:]
 	return d, nil
+}
+
+// readError is the user's error for one met while an object was read: what has ended the operation,
+// or what is not the store's fault, is said as it is.
+func readError(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if e := (*mongoerr.Error)(nil); errors.As(err, &e) {
+		return e
+	}
+	return mongoerr.New(mongoerr.OperationFailed, "%s", err)
 }
 
 // object reads what matches of an object.
