@@ -36,6 +36,9 @@ func (c *Catalog) rename(ctx context.Context, from, to schema.Namespace, dropTar
 		if !coll.CanBecome(to) {
 			return mongoerr.New(mongoerr.IllegalOperation, "Cannot rename collections between a replicated and an unreplicated database")
 		}
+		if to.DB != from.DB && coll.archiving != nil {
+			return mongoerr.New(mongoerr.IllegalOperation, "Cannot rename '%s' to another database: a TTL index of it archives what expires, and what was archived is found in its database only", from)
+		}
 		target := c.Lookup(to)
 		if target != nil && target.live == coll.live {
 			target = nil

@@ -219,6 +219,9 @@ func (a *applying) rename(ctx context.Context, o bson.Doc, e *command.Args) erro
 	if err := a.n.Catalog.CheckCase(to.DB); err != nil {
 		return err
 	}
+	if err := a.n.checkArchiveMoves(ctx, c, to); err != nil {
+		return err
+	}
 	drops := drop.Truthy()
 	if named := a.n.Catalog.Lookup(to); named != nil {
 		if drop.Type == bson.TypeBinary {

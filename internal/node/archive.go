@@ -9,6 +9,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -66,6 +67,34 @@ func (n *Node) checkArchive(a *schema.Archive) error {
 		return mongoerr.New(mongoerr.InvalidOptions, "'storageEngine.mayfly.expiry.archive' is not supported on a cluster")
 	}
 	return n.Archives.Allow(a.To)
+}
+
+// checkArchiveMoves refuses the rename of a collection into another database if some of it is, or is
+// about to be, archived: rows of objects are in the manifest of its database, under the UUID that it
+// has there, and would be lost with that database. Errors: 20.
+func (n *Node) checkArchiveMoves(ctx context.Context, c *catalog.Collection, to schema.Namespace) error {
+	manifest := n.Catalog.Lookup(schema.Namespace{DB: c.Namespace.DB, Coll: schema.ArchiveCollection})
+	if to.DB == c.Namespace.DB || manifest == nil && c.Archiving() == nil {
+		return nil
+	}
+	refused := mongoerr.New(mongoerr.IllegalOperation, "Cannot rename '%s' to another database: documents of it are archived, and are found in its database only", c.Namespace)
+	if c.Archiving() != nil {
+		return refused
+	}
+	q := &exec.Query{}
+	var err error
+	if q.Filter, err = match.Parse(new(bson.Builder).Binary("collection", 4, c.UUID[:]).Finish(), nil); err != nil {
+		return err
+	}
+	cur, err := n.Exec.Find(ctx, manifest, q)
+	if err != nil {
+		return err
+	}
+	defer cur.Close()
+	if d, err := cur.Next(ctx); err != nil || d == nil {
+		return err
+	}
+	return refused
 }
 
 // Archived opens the stage $archive.

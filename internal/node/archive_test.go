@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/mayflydb/mayfly/internal/expire"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // TestArchiveSnapshot reads a state by a snapshot and in a transaction while the monitor archives: each
@@ -76,4 +77,44 @@ func TestArchiveSnapshot(t *testing.T) {
 		check(c.what+" with live ones", docs, c.all)
 		check(c.what+" in a transaction", within(c.transaction, archived), c.archived)
 	}
+}
+
+// TestArchiveStaysInItsDatabase refuses what would part a collection and the rows of what was archived of it.
+func TestArchiveStaysInItsDatabase(t *testing.T) {
+	s := newTestSet(t, "a")
+	s.run("a", "admin", `{"replSetInitiate":{}}`)
+	s.wait([]string{"a", "PRIMARY"})
+	n, dir := s.members["a"].Node, t.TempDir()
+	if err := n.Params.SetAtStartup("archivePlaces", "file://"+dir); err != nil {
+		t.Fatal(err)
+	}
+	renames := []string{`{"renameCollection":"test.c","to":"other.c"}`, `{"renameCollection":"test.c","to":"local.c"}`, `{"applyOps":[{"op":"c","ns":"test.$cmd","o":{"renameCollection":"test.c","to":"other.c"}}]}`}
+	refused := func(when string) {
+		t.Helper()
+		for _, text := range renames {
+			if r := s.run("a", "admin", text); r.Lookup("code").String() != "20" {
+				t.Errorf("%s: %s: %s", when, text, r)
+			}
+		}
+	}
+	s.must("a", "test", `{"createIndexes":"c","indexes":[{"key":{"at":1},"name":"at","expireAfterSeconds":0,"storageEngine":{"mayfly":{"expiry":{"archive":{"to":"file://`+dir+`"}}}}}]}`)
+	refused("it archives")
+	if _, err := n.Catalog.Rename(t.Context(), schema.Namespace{DB: "test", Coll: "c"}, schema.Namespace{DB: "other", Coll: "c"}, false); err == nil {
+		t.Error("the catalog renames what archives")
+	}
+	s.must("a", "test", `{"insert":"c","documents":[{"_id":1,"at":{"$date":"1999-01-01T00:00:00Z"}}]}`)
+	m := expire.New(expire.Options{Catalog: n.Catalog, Exec: n.Exec, Dispatcher: n.Dispatcher, Log: n.Log, Archives: n.Archives, Owner: n.ArchiveOwner})
+	m.Start()
+	defer m.Stop()
+	if err := m.Pass(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	s.must("a", "test", `{"dropIndexes":"c","index":"at"}`)
+	refused("it has archived")
+	if docs, _ := stateBatch(s.must("a", "test", `{"aggregate":"c","pipeline":[{"$archive":{}},{"$project":{"at":0}}],"cursor":{}}`)); docs != `[ { _id: 1 } ]` {
+		t.Errorf("archived: %s", docs)
+	}
+	s.must("a", "admin", `{"renameCollection":"test.c","to":"test.d"}`)
+	s.must("a", "test", `{"insert":"free","documents":[{"_id":1}]}`)
+	s.must("a", "admin", `{"renameCollection":"test.free","to":"other.free"}`)
 }

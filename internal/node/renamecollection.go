@@ -64,6 +64,9 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 			return mongoerr.New(mongoerr.NamespaceExists, "target namespace exists")
 		}
 	}
+	if err := n.checkArchiveMoves(ctx, c, to); err != nil {
+		return err
+	}
 	rename := n.Catalog.Rename
 	if op.Args.Bool("stayTemp") {
 		rename = n.Catalog.RenameTemporary
