@@ -135,6 +135,9 @@ func (a *applying) create(ctx context.Context, db string, o bson.Doc, e *command
 		return err
 	}
 	ns := namespace(inner)
+	if err := ns.CheckArchive(); err != nil {
+		return err // before what has the name is put away
+	}
 	id, ok := e.UUID("ui")
 	if !ok || o.Has("viewOn") { // nothing refers to a view by its UUID
 		return accept(a.createAs(ctx, inner, catalog.UUID{}), mongoerr.NamespaceExists)

@@ -111,6 +111,14 @@ func TestArchiveStaysInItsDatabase(t *testing.T) {
 	}
 	s.must("a", "test", `{"dropIndexes":"c","index":"at"}`)
 	refused("it has archived")
+	for _, text := range []string{
+		`{"applyOps":[{"op":"c","ns":"test.$cmd","ui":{"$binary":{"base64":"AAAAAAAAAAAAAAAAAAAAAQ==","subType":"04"}},"o":{"create":"system.archive"}}]}`,
+		`{"applyOps":[{"op":"c","ns":"test.$cmd","o":{"create":"system.archive"}}]}`,
+	} {
+		if r := s.run("a", "admin", text); r.Lookup("code").String() != "73" {
+			t.Errorf("%s: %s", text, r)
+		}
+	}
 	if docs, _ := stateBatch(s.must("a", "test", `{"aggregate":"c","pipeline":[{"$archive":{}},{"$project":{"at":0}}],"cursor":{}}`)); docs != `[ { _id: 1 } ]` {
 		t.Errorf("archived: %s", docs)
 	}
