@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -26,6 +27,11 @@ const (
 	// second others move at least. S3's are repeated within it.
 	patience = time.Minute
 	slowest  = 256 << 10
+	// grace is how much longer is waited for a request whose time is over: those to a bucket end by then.
+	grace = time.Second
+	// maxAsked bounds the requests to a place that are under way, those of which nobody expects an
+	// answer any more included: a file system that hangs ends none of them.
+	maxAsked = 8
 )
 
 // Places are where the operator allows rules to archive: without one, no rule does. Else whoever
@@ -34,6 +40,8 @@ type Places struct {
 	list func() string
 	mu   sync.Mutex
 	open map[string]objectstore.Store
+	// asked has room for what is asked of a place, by what the operator says of it.
+	asked map[string]chan struct{}
 	// Around, if it is set, is called with each store that is opened, and returns what is used
 	// instead: tests have stores that fail.
 	Around func(objectstore.Store) objectstore.Store
@@ -41,7 +49,7 @@ type Places struct {
 
 // NewPlaces returns the places of a list with commas between them, which is asked for each time.
 func NewPlaces(list func() string) *Places {
-	return &Places{list: list, open: map[string]objectstore.Store{}}
+	return &Places{list: list, open: map[string]objectstore.Store{}, asked: map[string]chan struct{}{}}
 }
 
 // ValidPlaces checks a list of places. Errors: 2.
@@ -66,12 +74,19 @@ func split(list string) (all []string) {
 
 // Allow checks that a place is in one that the operator allows. Errors: 72.
 func (p *Places) Allow(to string) error {
-	_, err := p.within(to)
+	_, _, err := p.within(to)
 	return err
 }
 
-// within returns the place as it is opened: with what the operator says of its bucket.
-func (p *Places) within(to string) (string, error) {
+// Within returns the place of the operator's that has a place, "" for none.
+func (p *Places) Within(to string) string {
+	_, place, _ := p.within(to) // "" with an error
+	return place
+}
+
+// within returns the place as it is opened, with what the operator says of its bucket, and the
+// operator's that has it.
+func (p *Places) within(to string) (open, in string, err error) {
 	if p != nil && schema.IsArchivePlace(to) {
 		for _, place := range split(p.list()) {
 			at, options, said := strings.Cut(place, "?")
@@ -79,17 +94,17 @@ func (p *Places) within(to string) (string, error) {
 				continue
 			}
 			if said {
-				return to + "?" + options, nil
+				return to + "?" + options, place, nil
 			}
-			return to, nil
+			return to, place, nil
 		}
 	}
-	return "", mongoerr.New(mongoerr.InvalidOptions, "documents may not be archived to %q: the server's parameter archivePlaces does not have a place that contains it", to)
+	return "", "", mongoerr.New(mongoerr.InvalidOptions, "documents may not be archived to %q: the server's parameter archivePlaces does not have a place that contains it", to)
 }
 
 // Open returns the store of a place. Errors: 72.
 func (p *Places) Open(ctx context.Context, to string) (objectstore.Store, error) {
-	place, err := p.within(to)
+	place, in, err := p.within(to)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +127,10 @@ func (p *Places) Open(ctx context.Context, to string) (objectstore.Store, error)
 	if p.Around != nil {
 		s = p.Around(s)
 	}
+	if p.asked[in] == nil {
+		p.asked[in] = make(chan struct{}, maxAsked)
+	}
+	s = &store{s, p.asked[in]}
 	if len(p.open) >= maxOpenPlaces {
 		clear(p.open)
 	}
@@ -126,18 +145,73 @@ func deadline(ctx context.Context, bytes int64) (context.Context, context.Cancel
 
 var errSlow = errors.New("the store does not answer")
 
-// Put stores an object that was written to a file of the store's, reads it back, and compares it
-// (invariant nothing-guessed).
-func Put(ctx context.Context, s objectstore.Store, path string, file *os.File, w Written) error {
-	ctx, cancel := deadline(ctx, 2*w.Bytes)
-	defer cancel()
-	if err := s.Put(ctx, path, file); err != nil {
-		return fmt.Errorf("%s could not be stored in %s: %w", path, s, ended(ctx, err))
+// store is a store of a place.
+type store struct {
+	objectstore.Store
+	asked chan struct{}
+}
+
+// Ask has f ask a store, which moves so many bytes, and waits no longer than that may take, whether or not
+// the store minds the end of ctx: a directory does not. late is called behind an f for which nobody
+// waits any more. Errors: those of f; that the store does not answer; the cause of ctx's end.
+func Ask(ctx context.Context, s objectstore.Store, bytes int64, f func(context.Context) error, late func()) error {
+	ctx, cancel := deadline(ctx, bytes)
+	of, ok := s.(*store)
+	if !ok {
+		defer cancel()
+		return f(ctx)
 	}
-	if err := fetch(ctx, s, path, w, io.Discard); err != nil {
+	select {
+	case of.asked <- struct{}{}:
+	case <-ctx.Done():
+		cancel()
+		return context.Cause(ctx)
+	}
+	var settled atomic.Bool // by who is first
+	answer := make(chan error, 1)
+	go func() {
+		defer func() { <-of.asked }()
+		defer cancel()
+		err := f(ctx)
+		if settled.CompareAndSwap(false, true) {
+			answer <- err
+			return
+		}
+		late()
+	}()
+	select {
+	case err := <-answer:
 		return err
+	case <-ctx.Done():
 	}
-	return nil
+	t := time.NewTimer(grace)
+	defer t.Stop()
+	select {
+	case err := <-answer:
+		return err
+	case <-t.C:
+	}
+	if settled.CompareAndSwap(false, true) {
+		return context.Cause(ctx)
+	}
+	return <-answer
+}
+
+// Put stores an object that was written to a file of the store's, reads it back, and compares it
+// (invariant nothing-guessed). What is stored when nobody waits for it any more is removed: with an
+// error, the object is nobody's.
+func Put(ctx context.Context, s objectstore.Store, path string, file *os.File, w Written) error {
+	put := func(ctx context.Context) error {
+		if err := s.Put(ctx, path, file); err != nil {
+			return fmt.Errorf("%s could not be stored in %s: %w", path, s, ended(ctx, err))
+		}
+		return fetch(ctx, s, path, w, io.Discard)
+	}
+	return Ask(ctx, s, 2*w.Bytes, put, func() {
+		ctx, cancel := deadline(context.WithoutCancel(ctx), 0)
+		defer cancel()
+		_ = s.Remove(ctx, path) // else the collector does, unless it has been there
+	})
 }
 
 // Fetch copies an object to out, and checks that it is what its row says.
@@ -149,12 +223,12 @@ func Fetch(ctx context.Context, s objectstore.Store, r *Row, out io.Writer) erro
 
 // Remove removes an object. It may be gone already.
 func Remove(ctx context.Context, s objectstore.Store, path string) error {
-	ctx, cancel := deadline(ctx, 0)
-	defer cancel()
-	if err := s.Remove(ctx, path); err != nil {
-		return fmt.Errorf("%s could not be removed in %s: %w", path, s, ended(ctx, err))
-	}
-	return nil
+	return Ask(ctx, s, 0, func(ctx context.Context) error {
+		if err := s.Remove(ctx, path); err != nil {
+			return fmt.Errorf("%s could not be removed in %s: %w", path, s, ended(ctx, err))
+		}
+		return nil
+	}, func() {})
 }
 
 func fetch(ctx context.Context, s objectstore.Store, path string, w Written, out io.Writer) error {

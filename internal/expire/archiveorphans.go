@@ -11,6 +11,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -35,36 +36,9 @@ type archives struct {
 	mu       sync.Mutex
 	underWay map[string]bool // by the _id of the row
 	docs     int             // archiveDocs, but for tests
-	// turns has room for the batches that are under way.
-	turns chan struct{}
 
 	objects, documents, bytes, failures, orphans atomic.Int64
 }
-
-// maxArchiving is how many batches are under way at once: each has its documents in memory.
-const maxArchiving = 2
-
-// enter waits until a batch may begin, outside of the gate. leave must follow, but after an error.
-func (s *archives) enter(ctx context.Context, pass *gatePass) error {
-	select {
-	case s.turns <- struct{}{}:
-		return nil
-	default:
-	}
-	pass.leave()
-	select {
-	case s.turns <- struct{}{}:
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
-	err := pass.enter(ctx)
-	if err != nil {
-		s.leave()
-	}
-	return err
-}
-
-func (s *archives) leave() { <-s.turns }
 
 func (s *archives) begin(rows []archive.Row) {
 	s.mu.Lock()
@@ -112,27 +86,35 @@ func (m *Monitor) Archived() bson.Doc {
 		Int64("failures", s.failures.Load()).Int64("orphansRemoved", s.orphans.Load()).Int64("rulesAway", away).Finish()
 }
 
-// giveUp removes the objects of a batch that was not removed. What it leaves, the collector finds.
+// giveUp removes the objects of a batch that was not removed, outside of the gate. What it leaves, the
+// collector finds.
 func (m *Monitor) giveUp(ctx context.Context, coll *catalog.Collection, rows []archive.Row) error {
 	defer m.archives.end(rows)
 	if m.o.Dispatcher.TakesWrites() != nil || ctx.Err() != nil {
 		return nil
 	}
 	for i := range rows {
-		if _, err := m.collect(ctx, coll, rows[i].ID()); err != nil {
-			if away := (storeError{}); errors.As(err, &away) {
-				return nil // the collector tries again
-			}
+		_, err := m.collect(ctx, coll, rows[i].ID())
+		switch away := (storeError{}); {
+		case errors.As(err, &away), mongoerr.Is(err, mongoerr.UserWritesBlocked):
+			return nil // the collector tries again
+		case err != nil:
 			return err
 		}
 	}
 	return nil
 }
 
-// collect removes an object that is only intended. It reports whether there was one.
+// collect removes an object that is only intended. It reports whether there was one. It is outside of the
+// gate while it asks the store.
 func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id string) (found bool, err error) {
 	var row archive.Row
 	change := func(next func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error) error {
+		pass, err := m.enter(ctx, coll.Namespace.DB)
+		if err != nil {
+			return err
+		}
+		defer pass.leave()
 		return m.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
 			found = false
 			key, old, err := u.LockID(ctx, coll, bson.String(id))
@@ -195,38 +177,50 @@ func (m *Monitor) collectOrphans(ctx context.Context) {
 	}
 }
 
-// CollectOrphans removes the objects that are intended only, and not under way here. It returns how
-// many those were.
+// CollectOrphans removes the objects that are intended only, and not under way here, and gives up those
+// that have expired. It returns how many the first were. What fails does not keep it from the rest.
 func (m *Monitor) CollectOrphans(ctx context.Context) (n int64, err error) {
+	away := map[string]bool{} // the places that have failed: the rest of theirs waits for the next time
 	for _, db := range m.o.Catalog.Databases() {
 		coll := m.o.Catalog.Lookup(schema.Namespace{DB: db, Coll: schema.ArchiveCollection})
 		if coll == nil {
 			continue
 		}
-		ids, err := m.intended(ctx, coll)
-		if err != nil {
-			return n, err
-		}
-		for _, id := range ids {
-			pass, err := m.enter(ctx, db)
-			if err != nil {
-				return n, err
-			}
-			found, err := m.collect(ctx, coll, id)
-			pass.leave()
-			if err != nil {
-				return n, err
-			}
-			if found {
-				n++
-				m.archives.orphans.Add(1)
-			}
-		}
-		if err := m.expireArchive(ctx, coll); err != nil {
-			return n, err
+		found, failed := m.collectIn(ctx, coll, away)
+		n += found
+		err = errors.Join(err, failed, m.expireArchive(ctx, coll))
+		if ctx.Err() != nil {
+			return n, context.Cause(ctx)
 		}
 	}
-	return n, nil
+	return n, err
+}
+
+// collectIn is CollectOrphans of a database, but for the places that are away, to which it adds.
+func (m *Monitor) collectIn(ctx context.Context, coll *catalog.Collection, away map[string]bool) (n int64, err error) {
+	rows, err := m.intended(ctx, coll)
+	if err != nil {
+		return 0, err
+	}
+	for _, r := range rows {
+		if away[r.To] {
+			continue
+		}
+		found, failed := m.collect(ctx, coll, r.ID())
+		if store := (storeError{}); errors.As(failed, &store) {
+			away[r.To] = true
+			err = errors.Join(err, failed)
+			continue
+		}
+		if failed != nil {
+			return n, errors.Join(err, failed)
+		}
+		if found {
+			n++
+			m.archives.orphans.Add(1)
+		}
+	}
+	return n, err
 }
 
 // expireArchive gives up the objects whose documents have been archived long enough, by their rule
@@ -302,7 +296,7 @@ func (m *Monitor) expiredObjects(ctx context.Context, coll *catalog.Collection) 
 const maxIntended = 10_000
 
 // intended lists what is intended only, and not under way here.
-func (m *Monitor) intended(ctx context.Context, coll *catalog.Collection) (ids []string, err error) {
+func (m *Monitor) intended(ctx context.Context, coll *catalog.Collection) (rows []archive.Row, err error) {
 	q := &exec.Query{}
 	if q.Filter, err = match.Parse(new(bson.Builder).Bool("writing", true).Finish(), nil); err != nil {
 		return nil, err
@@ -312,14 +306,14 @@ func (m *Monitor) intended(ctx context.Context, coll *catalog.Collection) (ids [
 		return nil, err
 	}
 	defer cur.Close()
-	for len(ids) < maxIntended {
+	for len(rows) < maxIntended {
 		d, err := cur.Next(ctx)
 		if err != nil || d == nil {
-			return ids, err
+			return rows, err
 		}
 		if row, ok := archive.ParseRow(d); ok && !m.archives.isUnderWay(row.ID()) {
-			ids = append(ids, row.ID())
+			rows = append(rows, archive.Row{To: row.To, Path: row.Path})
 		}
 	}
-	return ids, nil
+	return rows, nil
 }

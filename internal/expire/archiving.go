@@ -47,6 +47,9 @@ type storeError struct{ error }
 
 func (e storeError) Unwrap() error { return e.error }
 
+// ownError is an error of this server's data, not of the store.
+type ownError struct{ error }
+
 // archiveVisit is a running visit of a rule that archives.
 type archiveVisit struct {
 	deleteVisit
@@ -124,10 +127,10 @@ func (a *archiveVisit) run(ctx context.Context) (more bool, err error) {
 // archiveSome archives and removes the next documents of the group: all, but for those that another unit
 // has locked, which the next visit finds.
 func (a *archiveVisit) archiveSome(ctx context.Context) error {
-	if err := a.m.archives.enter(ctx, a.r.pass); err != nil {
+	if err := a.m.archivers.enter(ctx, a.r.pass); err != nil {
 		return err
 	}
-	defer a.m.archives.leave()
+	defer a.m.archivers.leave()
 	if err := a.findRows(ctx); err != nil {
 		return err
 	}
@@ -146,8 +149,16 @@ func (a *archiveVisit) archiveSome(ctx context.Context) error {
 		return nil
 	}
 	a.batch, a.started = Batch{}, time.Now()
-	err = errors.Join(err, a.m.giveUp(ctx, a.rows, rows))
-	if !errors.Is(err, errArchiveChanged) {
+	a.r.pass.leave() // nothing is asked of a store inside the gate
+	if away := (storeError{}); errors.As(err, &away) {
+		a.m.archives.end(rows) // it would be asked in vain: the collector does
+		return err
+	}
+	gaveUp := a.m.giveUp(ctx, a.rows, rows)
+	if !errors.Is(err, errArchiveChanged) || gaveUp != nil {
+		return errors.Join(err, gaveUp)
+	}
+	if err := a.r.pass.enter(ctx); err != nil {
 		return err
 	}
 	// They are read again, fewer at a time: one that is written all the time then keeps no others.
@@ -218,13 +229,13 @@ func (a *archiveVisit) store(ctx context.Context) (rows []archive.Row, err error
 	if err != nil {
 		return nil, storeError{err}
 	}
-	objects, err := a.writeObjects(ctx, to)
-	defer func() {
-		for _, o := range objects {
-			o.remove()
-		}
-	}()
+	a.r.pass.leave() // who locks writes does not wait for the store
+	objects, err := a.writeFiles(ctx, to)
 	if err != nil {
+		return nil, err
+	}
+	defer func() { go removeFiles(objects) }() // nor does who stops the server
+	if err := a.r.pass.enter(ctx); err != nil {
 		return nil, err
 	}
 	for _, o := range objects {
@@ -234,7 +245,6 @@ func (a *archiveVisit) store(ctx context.Context) (rows []archive.Row, err error
 	if err := a.intend(ctx, rows); err != nil {
 		return rows, err
 	}
-	// Outside of the gate: who locks writes does not wait for the store.
 	a.r.pass.leave()
 	for _, o := range objects {
 		if err = archive.Put(ctx, to, o.row.Path, o.file, o.row.Written); err != nil {
@@ -251,29 +261,52 @@ type object struct {
 	file *os.File
 }
 
-func (o *object) remove() {
-	_ = o.file.Close()           // it was synced, or is not needed
-	_ = os.Remove(o.file.Name()) // it may have its name in the archive
+func removeFiles(objects []*object) {
+	for _, o := range objects {
+		_ = o.file.Close()           // it was synced, or is not needed
+		_ = os.Remove(o.file.Name()) // it may have its name in the archive
+	}
+}
+
+// writeFiles is writeObjects, which may not answer: files of a directory are there.
+func (a *archiveVisit) writeFiles(ctx context.Context, to objectstore.Store) ([]*object, error) {
+	docs := slices.Clone(a.docs)
+	var objects []*object // those of a call that is late are its own
+	late := func() { removeFiles(objects) }
+	err := archive.Ask(ctx, to, archiveBytes, func(ctx context.Context) (err error) {
+		if objects, err = a.writeObjects(ctx, to, docs); err != nil {
+			removeFiles(objects)
+			objects = nil
+		}
+		return err
+	}, late)
+	if err != nil {
+		if own := new(ownError); errors.As(err, own) {
+			return nil, own.error
+		}
+		return nil, storeError{err}
+	}
+	return objects, nil
 }
 
 // writeObjects writes the objects of a batch to files.
-func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store) (objects []*object, err error) {
+func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, docs []archived) (objects []*object, err error) {
 	days := map[string][]archive.Document{}
-	for _, d := range a.docs {
+	for _, d := range docs {
 		day := archive.Day(d.Date)
 		days[day] = append(days[day], d.Document)
 	}
 	owner := ""
 	if a.m.o.Owner != nil {
 		if owner, err = a.m.o.Owner(); err != nil {
-			return nil, err
+			return nil, ownError{err}
 		}
 	}
 	path := a.d.Rule.Index.Parts[0].Path
 	for _, day := range slices.Sorted(maps.Keys(days)) {
 		file, err := to.Temp(ctx)
 		if err != nil {
-			return objects, storeError{err}
+			return objects, err
 		}
 		o := &object{file: file, row: archive.Row{
 			Path: archive.Name(a.c.Namespace.String(), owner, day), To: a.to.To, Owner: owner, Namespace: a.c.Namespace.String(),
@@ -282,7 +315,7 @@ func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store) (
 		objects = append(objects, o)
 		h := archive.Header{Namespace: o.row.Namespace, Rule: o.row.Rule, ExpiredAt: a.d.Now, Fields: a.to.Fields}
 		if o.row.Written, err = archive.Write(file, h, days[day]); err != nil {
-			return objects, storeError{err}
+			return objects, err
 		}
 		for _, d := range days[day] {
 			o.row.Arrays = o.row.Arrays || d.Doc.Lookup(path).Type != bson.TypeDate

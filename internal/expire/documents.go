@@ -24,15 +24,15 @@ type documentRemover struct {
 
 // documents returns the remover of a visit of r, or nil if the rule no longer exists,
 // is switched off, or cannot work.
-func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, since func(*ruleState) int64) remover {
+func (m *Monitor) documents(ctx context.Context, c *catalog.Collection, r rule, k *ruleState, archives bool, since func(*ruleState) int64) remover {
 	d := &BatchedDelete{Rule: ruleOf(c, r), Now: m.o.Catalog.Clock.ExpiryTime()}
 	if d.Rule == nil {
 		m.skipSpecial(ctx, c, r)
 		return nil
 	}
 	k.follow(c, d.Rule, d.Now)
-	if since(k) != math.MinInt64 && d.Rule.Settings.Archive != nil {
-		return nil // an object for each second would be many: it waits for the pass
+	if archives != (d.Rule.Settings.Archive != nil) {
+		return nil // else a pass would wait for a store, and a due check make an object for each second
 	}
 	if d.Since = since(k); d.Since != math.MinInt64 {
 		d.Now = c.WholeUntil(d.Rule, d.Now)

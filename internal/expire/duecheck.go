@@ -100,7 +100,7 @@ func (m *Monitor) changed() (rs []rule) {
 
 // visitDue is visit for what has come due since the rule's last complete visit.
 func (m *Monitor) visitDue(ctx context.Context, r rule) (bool, error) {
-	return m.visitAfter(ctx, r, func(k *ruleState) int64 {
+	return m.visitAfter(ctx, r, false, func(k *ruleState) int64 {
 		k.Lock()
 		defer k.Unlock()
 		return k.cleared

@@ -85,18 +85,19 @@ type Monitor struct {
 	units  sync.RWMutex
 	limits atomic.Int64
 
-	states   *ruleStates
-	archives archives
-	relays   *relays
-	governor *governor
-	jumped   bool // the clock had jumped at the last due check
+	states    *ruleStates
+	archives  archives
+	archivers *archivers
+	relays    *relays
+	governor  *governor
+	jumped    bool // the clock had jumped at the last due check
 }
 
 // New makes a Monitor and registers its parameters.
 func New(o Options) *Monitor {
-	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan error), states: newRuleStates(), relays: newRelays()}
+	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan error), states: newRuleStates(), archivers: newArchivers(), relays: newRelays()}
 	m.mu.stopped = make(chan struct{})
-	m.archives.docs, m.archives.turns = archiveDocs, make(chan struct{}, maxArchiving)
+	m.archives.docs = archiveDocs
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,
@@ -235,6 +236,7 @@ func (m *Monitor) run(ctx context.Context) {
 		}
 		_ = m.failed() // of due checks: what is due still is visited again
 		var err error
+		var archiving *archiveRound
 		switch {
 		case !m.params.Enabled.Load():
 			m.say(ctx, slog.LevelDebug, logDisabled, "disabled")
@@ -243,13 +245,17 @@ func (m *Monitor) run(ctx context.Context) {
 		case m.o.Dispatcher.TakesWrites() != nil:
 			m.say(ctx, levelDebug3, logNotWritable, "this member takes no writes")
 		default:
+			archiving = m.handOver(ctx)
 			if err = m.tracedPass(ctx); err != nil && ctx.Err() == nil {
 				m.interrupted(ctx, err)
 			}
 			err = errors.Join(err, m.failed())
 		}
 		if asked != nil {
-			asked <- err
+			m.done.Go(func() {
+				archiving.wait(ctx)
+				asked <- err
+			})
 		}
 	}
 }

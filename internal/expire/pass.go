@@ -3,6 +3,7 @@ package expire
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -12,14 +13,16 @@ import (
 )
 
 // pass repeats sub-passes until nothing is left that was due. An interrupt
-// ends it early and uncounted.
+// ends it early and uncounted. Rules that archive are left to archivers (archivers.go).
 func (m *Monitor) pass(ctx context.Context) error {
 	m.say(ctx, levelDebug3, logStarting, "thread awake")
 	begun := time.Now()
 	rules := m.rules()
 	m.states.keep(rules)
 	for _, r := range rules {
-		m.states.of(r).forgetPlace()
+		if m.archivePlace(r) == nil {
+			m.states.of(r).forgetPlace()
+		}
 	}
 	for {
 		more, err := m.subPass(ctx)
@@ -43,7 +46,7 @@ func (m *Monitor) RemoveDue(ctx context.Context) error { return m.pass(ctx) }
 // returns whether a rule still has work.
 func (m *Monitor) subPass(ctx context.Context) (more bool, err error) {
 	begun := time.Now()
-	work := m.rules()
+	work := slices.DeleteFunc(m.rules(), func(r rule) bool { return m.archivePlace(r) != nil })
 	all := work
 	checked, wait := begun, dueCheckInterval
 	for len(work) > 0 {

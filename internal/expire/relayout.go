@@ -416,7 +416,7 @@ func (x *relayRun) judge(ctx context.Context, o *catalog.Relay) {
 	if m.budgeted(x.c, r, k) {
 		return
 	}
-	by := m.documents(ctx, x.c, of, k, func(*ruleState) int64 { return math.MinInt64 })
+	by := m.documents(ctx, x.c, of, k, false, func(*ruleState) int64 { return math.MinInt64 })
 	if by == nil {
 		return // paused, or its window of time is closed
 	}

@@ -16,15 +16,16 @@ import (
 // it stopped at one. A failure of the visit is logged and not returned; an
 // error that is returned ends the pass.
 func (m *Monitor) visit(ctx context.Context, r rule) (hit bool, err error) {
-	hit, err = m.visitAfter(ctx, r, func(*ruleState) int64 { return math.MinInt64 })
+	hit, err = m.visitAfter(ctx, r, false, func(*ruleState) int64 { return math.MinInt64 })
 	if k := m.states.known(r); k != nil {
 		k.goOn()
 	}
 	return hit, err
 }
 
-// visitAfter is visit for what is due since an instant.
-func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState) int64) (hit bool, err error) {
+// visitAfter is visit for what is due since an instant. archives says that it is an archiver's,
+// whose rules no others visit, and which visits no others.
+func (m *Monitor) visitAfter(ctx context.Context, r rule, archives bool, since func(*ruleState) int64) (hit bool, err error) {
 	c := m.o.Catalog.LookupUUID(r.collection)
 	if c == nil {
 		return false, nil
@@ -51,7 +52,7 @@ func (m *Monitor) visitAfter(ctx context.Context, r rule, since func(*ruleState)
 	if c.IsTimeseries() {
 		by = m.buckets(c, r, k)
 	} else {
-		by = m.documents(ctx, c, r, k, since)
+		by = m.documents(ctx, c, r, k, archives, since)
 	}
 	if d, ok := by.(*documentRemover); ok && d.Since == math.MinInt64 && m.asksRelayout(c, d.Rule, k) {
 		if d.leave = true; !c.Relaying() {
