@@ -2,6 +2,8 @@ package archive
 
 import (
 	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/url"
@@ -39,9 +41,33 @@ type Row struct {
 // ID is the _id of the row.
 func (r *Row) ID() string { return r.To + "/" + r.Path }
 
+// maxFolder bounds the name of a directory of an archive: file systems have 255 bytes, and a name of a
+// collection may have three times that as it is encoded.
+const maxFolder = 200
+
+// Folder is the directory of a namespace's objects: its name, encoded as in a URL; of a long one the
+// beginning and a sum of it.
+func Folder(namespace string) string {
+	name := url.PathEscape(namespace)
+	if len(name) <= maxFolder {
+		return name
+	}
+	sum := sha256.Sum256([]byte(namespace))
+	end := "~" + hex.EncodeToString(sum[:8])
+	at := 0 // behind whole characters
+	for _, c := range namespace {
+		n := len(url.PathEscape(string(c)))
+		if at+n > maxFolder-len(end) {
+			break
+		}
+		at += n
+	}
+	return name[:at] + end
+}
+
 // Name returns a new path for an object of a namespace with documents of a day.
 func Name(namespace, owner, day string) string {
-	return fmt.Sprintf("%s/dt=%s/%s-%s.parquet", url.PathEscape(namespace), day, owner, strings.ToLower(rand.Text()))
+	return fmt.Sprintf("%s/dt=%s/%s-%s.parquet", Folder(namespace), day, owner, strings.ToLower(rand.Text()))
 }
 
 // Doc is the row as it is stored.

@@ -264,7 +264,7 @@ func (m *Monitor) archiveExpired(row *archive.Row) bool {
 	}
 	for _, r := range c.Archiving() {
 		if keep := r.Settings.Archive.ExpireAfterSeconds; r.Name() == row.Rule && keep > 0 && !r.Settings.Paused {
-			return row.Until <= m.o.Catalog.Clock.ExpiryTime()-1000*keep
+			return row.Gone <= m.o.Catalog.Clock.ExpiryTime()-1000*keep
 		}
 	}
 	return false

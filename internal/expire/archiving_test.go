@@ -496,14 +496,16 @@ func TestArchiveSettings(t *testing.T) {
 	})
 }
 
-// TestArchiveExpires keeps archived objects as long as the rule says, and no longer.
+// TestArchiveExpires keeps archived objects as long as the rule says, counted from when they were
+// archived, and no longer: also of documents that were older by then, as one of 1999 is, and all
+// are where the rule keeps them for longer than their archive.
 func TestArchiveExpires(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
 		w := newArchiveWorld(t, dir, nil)
 		defer w.close()
-		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 60, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s", expireAfterSeconds: 86400}}}}}]}`, dir)))
-		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-12-31T01:30:00Z"}}, {_id: 2, at: {$date: "2000-01-01T00:00:00Z"}}]}`))
+		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 10800, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s", expireAfterSeconds: 7200}}}}}]}`, dir)))
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-12-01T01:30:00Z"}}, {_id: 2, at: {$date: "2000-01-01T00:00:00Z"}}]}`))
 		count := func() (objects int, ids string) {
 			all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet"))
 			if err != nil {
@@ -518,12 +520,35 @@ func TestArchiveExpires(t *testing.T) {
 			wait    time.Duration
 			objects int
 			ids     string
-		}{{61 * time.Minute, 2, "12"}, {time.Hour, 2, "2"}, {time.Hour, 1, "2"}, {24 * time.Hour, 0, ""}} {
+		}{{119 * time.Minute, 1, "1"}, {92 * time.Minute, 2, "2"}, {80 * time.Minute, 1, "2"}, {40 * time.Minute, 1, ""}, {time.Hour, 0, ""}} {
 			time.Sleep(at.wait)
 			synctest.Wait()
 			if objects, ids := count(); objects != at.objects || ids != at.ids {
 				t.Errorf("at %v there are %d objects, and %q is archived; want %d, %q", time.Now().UTC(), objects, ids, at.objects, at.ids)
 			}
+		}
+	})
+}
+
+// TestArchiveLongNames archives a collection whose name is longer, as it is encoded, than one of a
+// directory may be.
+func TestArchiveLongNames(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newArchiveWorld(t, dir, nil)
+		defer w.close()
+		for _, end := range []string{"가", "나"} {
+			name := strings.Repeat("로그", 40) + end
+			w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: %q, indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, name, dir)))
+			w.must(bson.MustParse(fmt.Sprintf(`{insert: %q, documents: [{_id: 1, at: {$date: "1999-12-01T01:30:00Z"}}]}`, name)))
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if got := w.must(bson.MustParse(fmt.Sprintf(`{aggregate: %q, pipeline: [{$archive: {}}], cursor: {}}`, name))).String(); strings.Count(got, "_id") != 1 {
+				t.Errorf("archived: %s", got)
+			}
+		}
+		if all, err := filepath.Glob(filepath.Join(dir, "d.*~*", "*", "*.parquet")); err != nil || len(all) != 2 || filepath.Dir(filepath.Dir(all[0])) == filepath.Dir(filepath.Dir(all[1])) {
+			t.Errorf("objects: %v %v", all, err)
 		}
 	})
 }

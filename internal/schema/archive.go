@@ -18,7 +18,7 @@ type Archive struct {
 	To string
 	// Fields are the paths that are columns of their own.
 	Fields []string
-	// ExpireAfterSeconds is how long after the last date in it an object is kept; 0 for ever.
+	// ExpireAfterSeconds is how long an object is kept after its documents were archived; 0 for ever.
 	ExpireAfterSeconds int64
 }
 
