@@ -87,14 +87,18 @@ func (m *Monitor) Archived() bson.Doc {
 }
 
 // giveUp removes the objects of a batch that was not removed, outside of the gate. What it leaves, the
-// collector finds.
-func (m *Monitor) giveUp(ctx context.Context, coll *catalog.Collection, rows []archive.Row) error {
+// collector finds. uncommitted says that no unit has made rows of them for sure: then one without what was
+// intended is removed, too, which another primary may have collected before it was stored.
+func (m *Monitor) giveUp(ctx context.Context, coll *catalog.Collection, rows []archive.Row, uncommitted bool) error {
 	defer m.archives.end(rows)
 	if m.o.Dispatcher.TakesWrites() != nil || ctx.Err() != nil {
 		return nil
 	}
 	for i := range rows {
-		_, err := m.collect(ctx, coll, rows[i].ID())
+		_, missing, err := m.collect(ctx, coll, rows[i].ID())
+		if err == nil && missing && uncommitted {
+			err = m.removeObject(ctx, &rows[i])
+		}
 		switch away := (storeError{}); {
 		case errors.As(err, &away), mongoerr.Is(err, mongoerr.UserWritesBlocked):
 			return nil // the collector tries again
@@ -105,9 +109,9 @@ func (m *Monitor) giveUp(ctx context.Context, coll *catalog.Collection, rows []a
 	return nil
 }
 
-// collect removes an object that is only intended. It reports whether there was one. It is outside of the
-// gate while it asks the store.
-func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id string) (found bool, err error) {
+// collect removes an object that is only intended. It reports whether there was one, and whether there is
+// no row at all. It is outside of the gate while it asks the store.
+func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id string) (found, missing bool, err error) {
 	var row archive.Row
 	change := func(next func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error) error {
 		pass, err := m.enter(ctx, coll.Namespace.DB)
@@ -116,8 +120,9 @@ func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id stri
 		}
 		defer pass.leave()
 		return m.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
-			found = false
+			found, missing = false, false
 			key, old, err := u.LockID(ctx, coll, bson.String(id))
+			missing = old == nil
 			if err != nil || old == nil {
 				return err
 			}
@@ -133,20 +138,20 @@ func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id stri
 		return u.Update(ctx, coll, key, old, row.Doc())
 	})
 	if err != nil || !found {
-		return false, err
+		return false, missing, err
 	}
 	owner := ""
 	if m.o.Owner != nil {
 		if owner, err = m.o.Owner(); err != nil {
-			return false, err
+			return false, missing, err
 		}
 	}
 	if row.Owner == owner { // else the data were restored, or copied: the object may be another server's
 		if err := m.removeObject(ctx, &row); err != nil {
-			return false, err
+			return false, missing, err
 		}
 	}
-	return true, change(func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error { return u.Delete(ctx, coll, key, old) })
+	return true, false, change(func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error { return u.Delete(ctx, coll, key, old) })
 }
 
 func (m *Monitor) removeObject(ctx context.Context, row *archive.Row) error {
@@ -180,6 +185,9 @@ func (m *Monitor) collectOrphans(ctx context.Context) {
 // CollectOrphans removes the objects that are intended only, and not under way here, and gives up those
 // that have expired. It returns how many the first were. What fails does not keep it from the rest.
 func (m *Monitor) CollectOrphans(ctx context.Context) (n int64, err error) {
+	if m.o.Shares != nil {
+		return 0, nil // a shard may have the rows of another, whose objects those are
+	}
 	away := map[string]bool{} // the places that have failed: the rest of theirs waits for the next time
 	for _, db := range m.o.Catalog.Databases() {
 		coll := m.o.Catalog.Lookup(schema.Namespace{DB: db, Coll: schema.ArchiveCollection})
@@ -206,7 +214,7 @@ func (m *Monitor) collectIn(ctx context.Context, coll *catalog.Collection, away 
 		if away[r.To] {
 			continue
 		}
-		found, failed := m.collect(ctx, coll, r.ID())
+		found, _, failed := m.collect(ctx, coll, r.ID())
 		if store := (storeError{}); errors.As(failed, &store) {
 			away[r.To] = true
 			err = errors.Join(err, failed)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/objectstore"
+	"github.com/mayflydb/mayfly/internal/storage"
 )
 
 // hanging is a store that does not answer while it hangs.
@@ -228,4 +230,136 @@ func (f *failingAt) Remove(ctx context.Context, name string) error {
 		return errors.New("the store is away")
 	}
 	return f.Store.Remove(ctx, name)
+}
+
+// TestArchiveStateFollows takes the setting of a rule away whose store is away, gives it another place, and
+// deletes what it has kept: nothing says any more that it is away.
+func TestArchiveStateFollows(t *testing.T) {
+	for _, change := range []string{
+		`{collMod: "c", index: {name: "at", storageEngine: {mayfly: {expiry: {archive: null}}}}}`,
+		`{collMod: "c", index: {name: "at", storageEngine: {mayfly: {expiry: {archive: {to: "file://DIR/b"}}}}}}`,
+		`{delete: "c", deletes: [{q: {}, limit: 0}]}`,
+	} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			away := true
+			w := newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store { return &failingAt{s, "/a", &away} })
+			defer w.close()
+			w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s/a"}}}}}]}`, dir)))
+			w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+			time.Sleep(10 * time.Minute)
+			if n := w.m.Archived().Lookup("rulesAway").Int64(); n != 1 {
+				t.Fatalf("%d rules are away", n)
+			}
+			w.must(bson.MustParse(strings.Replace(change, "DIR", dir, 1)))
+			time.Sleep(6 * time.Minute)
+			if n := w.m.Archived().Lookup("rulesAway").Int64(); n != 0 {
+				t.Errorf("%s: %d rules are away", change, n)
+			}
+			if got := w.left("c"); got != "none\n" {
+				t.Errorf("%s: left: %s", change, got)
+			}
+		})
+	}
+}
+
+// TestArchiveOnShard has a server become a shard that has a rule which archives: nothing is removed, and it is said.
+func TestArchiveOnShard(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newArchiveWorld(t, dir, nil)
+		defer w.close()
+		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s", expireAfterSeconds: 60}}}}}]}`, dir)))
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+		time.Sleep(2 * time.Minute)
+		w.m.Stop()
+		w.m.o.Shares = func(context.Context, []Claim) (Shares, error) { return Shares{}, nil }
+		w.m.Start()
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 2, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+		time.Sleep(3 * time.Hour)
+		if got := w.left("c"); got != "2\n" {
+			t.Errorf("left: %s", got)
+		}
+		if got := w.must(bson.MustParse(`{aggregate: "c", pipeline: [{$expiryStats: {}}], cursor: {}}`)).String(); !strings.Contains(got, "a shard does not archive") {
+			t.Errorf("skipped: %s", got)
+		}
+		if got := w.must(bson.MustParse(`{find: "system.archive"}`)).String(); strings.Count(got, "_id") != 1 {
+			t.Errorf("rows: %s", got)
+		}
+	})
+}
+
+// hooked is a store with something done before an object is stored, and behind it.
+type hooked struct {
+	objectstore.Store
+	before, behind func()
+}
+
+func (h *hooked) Put(ctx context.Context, name string, temp *os.File) error {
+	h.before()
+	err := h.Store.Put(ctx, name, temp)
+	h.behind()
+	return err
+}
+
+// TestArchiveCollectedMeanwhile has another primary collect what is intended before it is stored: the object
+// does not stay.
+func TestArchiveCollectedMeanwhile(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		times := 0
+		collect := func() {
+			if times++; times > 1 {
+				return
+			}
+			w.m.archives.mu.Lock()
+			clear(w.m.archives.underWay)
+			w.m.archives.mu.Unlock()
+			if n, err := w.m.CollectOrphans(t.Context()); n != 1 || err != nil {
+				t.Errorf("collected %d: %v", n, err)
+			}
+		}
+		w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store { return &hooked{s, collect, func() {}} })
+		defer w.close()
+		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, dir)))
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+		time.Sleep(10 * time.Minute)
+		synctest.Wait()
+		if all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet")); err != nil || len(all) != 1 || times < 2 {
+			t.Errorf("objects: %v %v, stored %d times", all, err, times)
+		}
+	})
+}
+
+// TestArchivePowerCut has the power go when an object is stored and before anything else is: what was
+// intended is on the disk, so the object is found.
+func TestArchivePowerCut(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var w *world
+		var crashed *storage.MemFS
+		w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
+			return &hooked{s, func() {}, func() {
+				if crashed == nil {
+					crashed = w.fs.Crash(0, nil)
+				}
+			}}
+		})
+		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, dir)))
+		w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-01-01T00:00:00Z"}}], writeConcern: {j: true}}`))
+		time.Sleep(2 * time.Minute)
+		w.close()
+		w.fs = crashed
+		w.open()
+		defer w.close()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		if all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet")); err != nil || len(all) != 1 {
+			t.Errorf("objects: %v %v", all, err)
+		}
+		if got := w.left("c"); got != "none\n" {
+			t.Errorf("left: %s", got)
+		}
+	})
 }

@@ -86,6 +86,8 @@ func (d *documentRemover) archive(ctx context.Context, r *removal) (Visited, err
 		more, err = false, nil
 	} else if err == nil && a.done.Docs > 0 {
 		a.back(ctx)
+	} else if err == nil && !more {
+		a.r.k.archiveBack() // nothing is kept by it any more
 	}
 	var place []byte
 	if more {
@@ -154,7 +156,7 @@ func (a *archiveVisit) archiveSome(ctx context.Context) error {
 		a.m.archives.end(rows) // it would be asked in vain: the collector does
 		return err
 	}
-	gaveUp := a.m.giveUp(ctx, a.rows, rows)
+	gaveUp := a.m.giveUp(ctx, a.rows, rows, errors.Is(err, errArchiveChanged))
 	if !errors.Is(err, errArchiveChanged) || gaveUp != nil {
 		return errors.Join(err, gaveUp)
 	}
@@ -225,6 +227,9 @@ func (a *archiveVisit) read(ctx context.Context) error {
 
 // store writes the objects of a batch, one for each day, and returns their rows.
 func (a *archiveVisit) store(ctx context.Context) (rows []archive.Row, err error) {
+	if a.m.o.Shares != nil { // it was no shard when the rule was made
+		return nil, storeError{mongoerr.New(mongoerr.InvalidOptions, "a shard does not archive: $archive could not read it")}
+	}
 	to, err := a.m.o.Archives.Open(ctx, a.to.To)
 	if err != nil {
 		return nil, storeError{err}
@@ -325,9 +330,9 @@ func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, d
 }
 
 // intend says in system.archive which objects are about to be stored, so that those of a server
-// that dies are found.
+// that dies are found, also behind a power cut: the objects are durable at once.
 func (a *archiveVisit) intend(ctx context.Context, rows []archive.Row) error {
-	return a.m.o.Catalog.Run(ctx, storage.Buffered, func(u *catalog.Unit) error {
+	return a.m.o.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		for i := range rows {
 			if err := u.Insert(ctx, a.rows, rows[i].Doc()); err != nil {
 				return err

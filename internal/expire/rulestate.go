@@ -198,6 +198,7 @@ func (k *ruleState) forgetPlace() {
 // everything has to be checked again.
 func (k *ruleState) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
 	k.followRule(c.Namespace.String(), r.Index.Ident, r.Seconds, now)
+	k.followArchive(r.Settings.Archive)
 }
 
 func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) {
@@ -287,7 +288,8 @@ func (r *rate) perSecond(now time.Time) float64 {
 
 // archiveState is whether the store of a rule's archive works.
 type archiveState struct {
-	err         error // nil if it does, as far as is known
+	of          *schema.Archive // that of the rule
+	err         error           // nil if it does, as far as is known
 	since, next time.Time
 	pause       time.Duration
 }
@@ -317,8 +319,17 @@ func (k *ruleState) archiveFailed(err error, now time.Time) (first bool) {
 func (k *ruleState) archiveBack() (since time.Time) {
 	k.Lock()
 	defer k.Unlock()
-	since, k.archive = k.archive.since, archiveState{}
+	since, k.archive = k.archive.since, archiveState{of: k.archive.of}
 	return since
+}
+
+// followArchive forgets what was of another store, or before the rule archived no more.
+func (k *ruleState) followArchive(of *schema.Archive) {
+	k.Lock()
+	defer k.Unlock()
+	if !of.Same(k.archive.of) {
+		k.archive = archiveState{of: of}
+	}
 }
 
 // archiveAway returns the error of the store of the rule's archive, nil if it works.
