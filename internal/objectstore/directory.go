@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 )
@@ -44,6 +45,12 @@ func (d *directory) Temp(context.Context) (*os.File, error) {
 	return os.OpenFile(d.path(path.Join(TempDirectory, rand.Text())), os.O_CREATE|os.O_EXCL|os.O_RDWR, 0o600)
 }
 
+// isTemp reports whether a file in TempDirectory has a name that Temp gives: the directory may be somebody
+// else's, too.
+func isTemp(e fs.DirEntry) bool {
+	return e.Type().IsRegular() && len(e.Name()) == len(rand.Text()) && strings.Trim(e.Name(), "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567") == ""
+}
+
 // sweepTemp removes what writers that died have left.
 func (d *directory) sweepTemp() error {
 	dir := d.path(TempDirectory)
@@ -55,7 +62,7 @@ func (d *directory) sweepTemp() error {
 		return err
 	}
 	for _, e := range list {
-		if info, err := e.Info(); err == nil && time.Since(info.ModTime()) > staleTemp {
+		if info, err := e.Info(); err == nil && isTemp(e) && time.Since(info.ModTime()) > staleTemp {
 			_ = os.Remove(filepath.Join(dir, e.Name())) // the next one tries again
 		}
 	}
