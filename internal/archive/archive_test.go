@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,7 +22,7 @@ import (
 )
 
 // back writes an object and returns what is read from it.
-func back(t interface{ Fatal(...any) }, h Header, docs []Document) (w Written, got []bson.Doc) {
+func back(t interface{ Fatal(...any) }, h Header, docs []Document) (w Written, got []bson.Doc, bytesOf []byte) {
 	var file bytes.Buffer
 	w, err := Write(&file, h, docs)
 	if err != nil {
@@ -37,7 +38,7 @@ func back(t interface{ Fatal(...any) }, h Header, docs []Document) (w Written, g
 	if err != nil {
 		t.Fatal(err)
 	}
-	return w, got
+	return w, got, file.Bytes()
 }
 
 // TestBytes writes documents of all types, and reads the bytes that they were.
@@ -46,7 +47,21 @@ func TestBytes(t *testing.T) {
 		docs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) Document {
 			return Document{Date: rapid.Int64().Draw(t, "date"), Doc: bsontest.Doc().Draw(t, "doc")}
 		}), 1, 20).Draw(t, "docs")
-		_, got := back(t, Header{Namespace: "d.c", Rule: "at_1", Fields: []string{"a", "b.c"}}, docs)
+		w, got, file := back(t, Header{Namespace: "d.c", Rule: "at_1", Fields: []string{"a", "b.c"}}, docs)
+		if w.Check(bytes.NewReader(file), docs) != nil {
+			t.Fatal("it is said to have others")
+		}
+		for i := range docs {
+			was := docs[i].Doc
+			docs[i].Doc = new(bson.Builder).String("another", "document").Finish()
+			if w.Check(bytes.NewReader(file), docs) == nil {
+				t.Fatal("another document is not noticed")
+			}
+			docs[i].Doc = was
+		}
+		if w.Check(bytes.NewReader(file), docs[1:]) == nil || w.Check(bytes.NewReader(file), append(slices.Clone(docs), docs[0])) == nil {
+			t.Fatal("another number of documents is not noticed")
+		}
 		for i, d := range docs { // Write has put them in order
 			if i >= len(got) || !bytes.Equal(d.Doc, got[i]) {
 				t.Fatalf("document %d of %d is another: %s", i, len(docs), d.Doc)
@@ -75,7 +90,7 @@ func TestOdd(t *testing.T) {
 		{2, bson.MustParse(`{_id: 5, u: {$undefined: true}, min: {$minKey: 1}, max: {$maxKey: 1}, t: {$timestamp: {t: 1, i: 2}}, d: {$numberDecimal: "1.5E+6000"}, s: {$symbol: "x"}, c: {$code: "f()", $scope: {x: 1}}, p: {$dbPointer: {$ref: "a.b", $id: {$oid: "000000000000000000000001"}}}, r: {$regularExpression: {pattern: "a", options: "i"}}}`)},
 		{math.MaxInt64, new(bson.Builder).Int32("_id", 6).Binary("large", 0, large).Finish()},
 	}
-	w, got := back(t, Header{Namespace: "d.c", Rule: "at_1", Fields: []string{"a", "large"}}, docs)
+	w, got, _ := back(t, Header{Namespace: "d.c", Rule: "at_1", Fields: []string{"a", "large"}}, docs)
 	if len(got) != len(docs) || w.From != math.MinInt64 || w.Until != math.MaxInt64 {
 		t.Fatal(len(got), w)
 	}
@@ -187,6 +202,11 @@ func TestAllow(t *testing.T) {
 	} {
 		if err := p.Allow(to); (err == nil) != want {
 			t.Errorf("%q: %v", to, err)
+		}
+	}
+	for _, list := range []string{"file:///a, file:///a/b", "file:///a/b, file:///a"} {
+		if got := NewPlaces(func() string { return list }).Within("file:///a/b/c"); got != "file:///a/b" {
+			t.Errorf("%s: %q", list, got)
 		}
 	}
 	if err := ValidPlaces("file:///a, s3://b/c?endpoint=x"); err != nil {

@@ -1,8 +1,10 @@
 package archive
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -230,6 +232,24 @@ func Documents(file io.ReaderAt, size int64, f func(bson.Doc) (bool, error)) err
 		}
 	}
 	return nil
+}
+
+// errOther says that an object does not have the documents that it was given.
+var errOther = errors.New("the object that was written has other documents")
+
+// Check reads an object that Write has written, and compares its documents byte for byte.
+func (w Written) Check(file io.ReaderAt, docs []Document) error {
+	n := 0
+	err := Documents(file, w.Bytes, func(d bson.Doc) (bool, error) {
+		if n++; n > len(docs) || !bytes.Equal(docs[n-1].Doc, d) {
+			return false, errOther
+		}
+		return true, nil
+	})
+	if err == nil && n != len(docs) {
+		return errOther
+	}
+	return err
 }
 
 // eachValue calls f with the values of pages, which it closes.

@@ -85,18 +85,22 @@ func (p *Places) Within(to string) string {
 }
 
 // within returns the place as it is opened, with what the operator says of its bucket, and the
-// operator's that has it.
+// operator's that has it: the longest, so that their order does not count.
 func (p *Places) within(to string) (open, in string, err error) {
 	if p != nil && schema.IsArchivePlace(to) {
+		longest := -1
 		for _, place := range split(p.list()) {
 			at, options, said := strings.Cut(place, "?")
-			if to != at && !strings.HasPrefix(to, at+"/") {
+			if to != at && !strings.HasPrefix(to, at+"/") || len(at) <= longest {
 				continue
 			}
+			longest, open, in = len(at), to, place
 			if said {
-				return to + "?" + options, place, nil
+				open += "?" + options
 			}
-			return to, place, nil
+		}
+		if longest >= 0 {
+			return open, in, nil
 		}
 	}
 	return "", "", mongoerr.New(mongoerr.InvalidOptions, "documents may not be archived to %q: the server's parameter archivePlaces does not have a place that contains it", to)

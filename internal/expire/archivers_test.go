@@ -363,3 +363,22 @@ func TestArchivePowerCut(t *testing.T) {
 		}
 	})
 }
+
+// TestArchiveNestedDate passes objects over by a date in a document, and not where an array has dates.
+func TestArchiveNestedDate(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w := newArchiveWorld(t, dir, nil)
+		defer w.close()
+		for name, doc := range map[string]string{"one": `{b: {$date: "1999-01-01T00:00:00Z"}}`, "many": `[{b: {$date: "1999-01-01T00:00:00Z"}}, {b: {$date: "2030-01-01T00:00:00Z"}}]`} {
+			w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: %q, indexes: [{key: {"a.b": 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, name, dir)))
+			w.must(bson.MustParse(fmt.Sprintf(`{insert: %q, documents: [{_id: 1, "a": %s}]}`, name, doc)))
+		}
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		rows := w.must(bson.MustParse(`{find: "system.archive", projection: {_id: 0, ns: 1, arrays: 1}, sort: {ns: 1}}`)).Lookup("cursor").Doc().Lookup("firstBatch").String()
+		if want := `[ { ns: "d.many", arrays: true }, { ns: "d.one", arrays: false } ]`; rows != want {
+			t.Errorf("%s, want %s", rows, want)
+		}
+	})
+}

@@ -322,8 +322,11 @@ func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, d
 		if o.row.Written, err = archive.Write(file, h, days[day]); err != nil {
 			return objects, err
 		}
+		if err := o.row.Written.Check(file, days[day]); err != nil {
+			return objects, ownError{err} // it is ours, and no fault of the store
+		}
 		for _, d := range days[day] {
-			o.row.Arrays = o.row.Arrays || d.Doc.Lookup(path).Type != bson.TypeDate
+			o.row.Arrays = o.row.Arrays || !a.d.Rule.HasOneDate(d.Doc)
 		}
 	}
 	return objects, nil

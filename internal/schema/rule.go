@@ -132,6 +132,12 @@ func (r *Rule) Due(doc bson.Doc) int64 {
 	return r.earliest(doc)
 }
 
+// HasOneDate reports whether the path of the rule's date leads to a date, and to no array.
+func (r *Rule) HasOneDate(doc bson.Doc) bool {
+	v, _ := walk(doc, r.Index.Parts[0].Components)
+	return v.Type == bson.TypeDate
+}
+
 // earliest returns the instant of a document with an array on the path: as in
 // the index, its earliest date counts.
 func (r *Rule) earliest(doc bson.Doc) int64 {
