@@ -241,3 +241,16 @@ func TestBounds(t *testing.T) {
 		t.Error("an array may have other dates")
 	}
 }
+
+// TestPlacesLongest has a place within another one: each says how what lies in it is reached, whichever
+// is named first.
+func TestPlacesLongest(t *testing.T) {
+	for _, list := range []string{"s3://b?region=a, s3://b/x?region=b, s3://b/x/y", "s3://b/x/y, s3://b/x?region=b, s3://b?region=a"} {
+		p := NewPlaces(func() string { return list })
+		for to, want := range map[string]string{"s3://b": "s3://b?region=a", "s3://b/xx": "s3://b/xx?region=a", "s3://b/x/z": "s3://b/x/z?region=b", "s3://b/x/y/z": "s3://b/x/y/z", "s3://c": ""} {
+			if got, _, err := p.within(to); got != want || (err == nil) != (want != "") {
+				t.Errorf("%s: %s is opened as %q, %v", list, to, got, err)
+			}
+		}
+	}
+}

@@ -78,8 +78,14 @@ func (m *Monitor) Archived() bson.Doc {
 	s := &m.archives
 	away := int64(0)
 	for _, r := range m.rules() {
-		if k := m.states.known(r); k != nil && k.archiveAway() != nil {
-			away++
+		c := m.o.Catalog.LookupUUID(r.collection)
+		if c == nil {
+			continue
+		}
+		if in := ruleOf(c, r); in != nil {
+			if record := m.Status(c, r.index); record.archiveAway(in.Rule) != nil {
+				away++
+			}
 		}
 	}
 	return new(bson.Builder).Int64("documents", s.documents.Load()).Int64("objects", s.objects.Load()).Int64("bytes", s.bytes.Load()).

@@ -17,15 +17,15 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// hanging is a store that does not answer while it hangs.
-type hanging struct {
+// stalled is a store that does not answer while it hangs.
+type stalled struct {
 	objectstore.Store
 	hangs *atomic.Pointer[chan struct{}] // closed when it answers again; nil while it does
 	deaf  bool                           // to the end of ctx, as a file system is
 	asked atomic.Int64
 }
 
-func (h *hanging) wait(ctx context.Context) error {
+func (h *stalled) wait(ctx context.Context) error {
 	h.asked.Add(1)
 	c := h.hangs.Load()
 	if c == nil {
@@ -43,14 +43,14 @@ func (h *hanging) wait(ctx context.Context) error {
 	}
 }
 
-func (h *hanging) Put(ctx context.Context, name string, temp *os.File) error {
+func (h *stalled) Put(ctx context.Context, name string, temp *os.File) error {
 	if err := h.wait(ctx); err != nil {
 		return err
 	}
 	return h.Store.Put(ctx, name, temp)
 }
 
-func (h *hanging) Remove(ctx context.Context, name string) error {
+func (h *stalled) Remove(ctx context.Context, name string) error {
 	if err := h.wait(ctx); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func newHangingWorld(t *testing.T, dir string, deaf bool, collections int) (w *w
 	c := make(chan struct{})
 	hangs.Store(&c)
 	w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
-		return &hanging{Store: s, hangs: hangs, deaf: deaf}
+		return &stalled{Store: s, hangs: hangs, deaf: deaf}
 	})
 	for i := range collections {
 		w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "a%d", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, i, dir)))

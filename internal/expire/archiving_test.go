@@ -367,6 +367,53 @@ func TestArchiveAway(t *testing.T) {
 	})
 }
 
+// TestArchiveAwayNoMore has a place be away, and then the rule or its documents not need it any more: nothing
+// says that it is away.
+func TestArchiveAwayNoMore(t *testing.T) {
+	dir := t.TempDir()
+	for what, command := range map[string]string{
+		"the setting is taken away": `{collMod: "c", index: {name: "at", storageEngine: {mayfly: {expiry: {archive: null}}}}}`,
+		"and the rule is paused":    `{collMod: "c", index: {name: "at", storageEngine: {mayfly: {expiry: {archive: null, paused: true}}}}}`,
+		"another place":             `{collMod: "c", index: {name: "at", storageEngine: {mayfly: {expiry: {archive: {to: "file://` + dir + `/good"}}}}}}`,
+		"nothing is due":            `{delete: "c", deletes: [{q: {}, limit: 0}]}`,
+	} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				away := true
+				w := newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
+					if strings.HasSuffix(s.String(), "good") {
+						return s
+					}
+					return &failing{s, &away}
+				})
+				defer w.close()
+				w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s/bad"}}}}}]}`, dir)))
+				w.must(bson.MustParse(`{insert: "c", documents: [{_id: 1, at: {$date: "1999-01-01T00:00:00Z"}}]}`))
+				time.Sleep(20 * time.Minute) // the pause is at its longest
+				synctest.Wait()
+				said := func() (int64, bool) {
+					return w.m.Archived().Lookup("rulesAway").Int64(), strings.Contains(w.must(bson.MustParse(`{aggregate: "c", pipeline: [{$expiryStats: {}}], cursor: {}}`)).String(), "cannot be written")
+				}
+				if n, says := said(); n != 1 || !says {
+					t.Fatalf("%d rules are away; it is said: %v", n, says)
+				}
+				w.must(bson.MustParse(command))
+				time.Sleep(61 * time.Second)
+				if what == "nothing is due" {
+					time.Sleep(maxArchivePause)
+				}
+				synctest.Wait()
+				if n, says := said(); n != 0 || says {
+					t.Errorf("%d rules are away; it is said: %v", n, says)
+				}
+				if got := w.left("c"); got != "none\n" && what != "and the rule is paused" {
+					t.Errorf("left: %s", got)
+				}
+			})
+		})
+	}
+}
+
 // failing is a store that is away.
 type failing struct {
 	objectstore.Store

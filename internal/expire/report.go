@@ -195,7 +195,7 @@ func (m *Monitor) kept(db string, r *schema.Rule, f *forecast.Forecast, record R
 	case record.Spent:
 		add("its budget is used up for now")
 	}
-	if record.ArchiveError != nil {
+	if record.archiveAway(r) != nil {
 		add("its archive cannot be written since %s: %s", record.ArchiveSince.UTC().Format(time.RFC3339), record.ArchiveError)
 	}
 	if m.o.Catalog.Clock.Off() != 0 {

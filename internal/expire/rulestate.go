@@ -52,6 +52,7 @@ type Record struct {
 	// ArchiveError is why nothing is archived since ArchiveSince; nil if it is.
 	ArchiveError error
 	ArchiveSince time.Time
+	archive      *schema.Archive // where it failed
 	// PerSecond is how many documents are removed per second, on average over a
 	// minute.
 	PerSecond float64
@@ -198,7 +199,11 @@ func (k *ruleState) forgetPlace() {
 // everything has to be checked again.
 func (k *ruleState) follow(c *catalog.Collection, r *catalog.Rule, now int64) {
 	k.followRule(c.Namespace.String(), r.Index.Ident, r.Seconds, now)
-	k.followArchive(r.Settings.Archive)
+	k.Lock()
+	defer k.Unlock()
+	if a := r.Settings.Archive; !a.Same(k.archive.to) { // nothing is known of another place
+		k.archive = archiveState{to: a}
+	}
 }
 
 func (k *ruleState) followRule(ns string, in storage.Ident, seconds, now int64) {
@@ -259,7 +264,7 @@ func (k *ruleState) record() Record {
 	defer k.Unlock()
 	r := k.Record
 	r.PerSecond = k.rate.perSecond(time.Now())
-	r.ArchiveError, r.ArchiveSince = k.archive.err, k.archive.since
+	r.ArchiveError, r.ArchiveSince, r.archive = k.archive.err, k.archive.since, k.archive.to
 	return r
 }
 
@@ -288,7 +293,7 @@ func (r *rate) perSecond(now time.Time) float64 {
 
 // archiveState is whether the store of a rule's archive works.
 type archiveState struct {
-	of          *schema.Archive // that of the rule
+	to          *schema.Archive // of what rule it is said, as that was followed last
 	err         error           // nil if it does, as far as is known
 	since, next time.Time
 	pause       time.Duration
@@ -315,26 +320,20 @@ func (k *ruleState) archiveFailed(err error, now time.Time) (first bool) {
 	return first
 }
 
-// archiveBack notes that the store works, and returns since when it did not, or zero.
+// archiveBack notes that the store works, or that nothing waits for it, and returns since when it did
+// not work, or zero.
 func (k *ruleState) archiveBack() (since time.Time) {
 	k.Lock()
 	defer k.Unlock()
-	since, k.archive = k.archive.since, archiveState{of: k.archive.of}
+	since, k.archive = k.archive.since, archiveState{to: k.archive.to}
 	return since
 }
 
-// followArchive forgets what was of another store, or before the rule archived no more.
-func (k *ruleState) followArchive(of *schema.Archive) {
-	k.Lock()
-	defer k.Unlock()
-	if !of.Same(k.archive.of) {
-		k.archive = archiveState{of: of}
+// archiveAway returns the error of the store of a rule's archive, nil if it works or the rule archives
+// somewhere else by now.
+func (r *Record) archiveAway(now *schema.Rule) error {
+	if !now.Settings.Archive.Same(r.archive) {
+		return nil
 	}
-}
-
-// archiveAway returns the error of the store of the rule's archive, nil if it works.
-func (k *ruleState) archiveAway() error {
-	k.Lock()
-	defer k.Unlock()
-	return k.archive.err
+	return r.ArchiveError
 }
