@@ -75,14 +75,17 @@ test-nemesis: build ## a replica set of three processes, disturbed for NEMESIS=1
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/nemesis -run TestNemesis -nemesis.duration $(NEMESIS) -nemesis.seed $(SEED)
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 24h ./e2e/cluster -run TestNemesisThroughRouters -cluster.nemesis $(NEMESIS) -cluster.seed $(SEED)
 
-# How many seeds make sim runs, and from which one on.
+# How many seeds make sim runs, and from which one on; and of a cluster's requests that may come
+# twice, how many of a hundred come again in the runs with many of those.
 SEEDS ?= 10000
 FIRST ?= 1
+DOUBLED ?= 150
 
 .PHONY: sim
-sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000; then a cluster, a tenth as many
+sim: ## members of a replica set in virtual time, their disks, network and clocks disturbed: SEEDS=10000; then a cluster, a tenth as many, and a hundredth with many doubled requests
 	$(GO) test -count=1 -timeout 12h ./internal/repl -run 'TestSimulation(OnStores)?$$' -v -seeds $(SEEDS) -first-seed $(FIRST)
 	$(GO) test -count=1 -timeout 12h ./internal/cluster/clustersim -run 'TestCluster(OfSets)?$$' -v -seeds $$(($(SEEDS) / 10)) -sets $$(($(SEEDS) / 100)) -first-seed $(FIRST)
+	$(GO) test -count=1 -timeout 12h ./internal/cluster/clustersim -run 'TestCluster(OfSets)?$$' -v -seeds $$(($(SEEDS) / 100)) -sets $$(($(SEEDS) / 1000)) -first-seed $(FIRST) -doubled $(DOUBLED)
 
 .PHONY: scale
 scale: ## the shards of a simulated cluster doubled: 1,000 shards, 10,000,000 chunks, 100 routers

@@ -82,12 +82,16 @@ func (x *inTheWay) Dispatch(ctx context.Context, r *command.Request) command.Res
 	return x.next.Dispatch(ctx, r)
 }
 
-// double has a request come again, by chance.
+// double has a request come again, by chance: as often as *doubled says.
 func (x *inTheWay) double(r *command.Request) {
 	rng := rand.New(rand.NewPCG(x.w.seed, uint64(x.p.name[1])<<40+x.seen.Add(1)))
-	if rng.IntN(8) > 0 || x.w.isCalm() {
-		return
+	for often := *doubled; often > rng.IntN(100) && !x.w.isCalm(); often -= 100 {
+		x.doubleOnce(rng, r)
 	}
+}
+
+// doubleOnce has a request come once more.
+func (x *inTheWay) doubleOnce(rng *rand.Rand, r *command.Request) {
 	again := &command.Request{Client: &command.Client{Internal: true}, DB: r.DB, Body: r.Body.Clone()}
 	late := time.Duration(rng.IntN(1000)) * time.Microsecond
 	if rng.IntN(2) == 0 {

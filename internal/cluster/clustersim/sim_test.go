@@ -22,7 +22,10 @@ import (
 var (
 	seeds = flag.Int("seeds", 60, "how many seeds are simulated")
 	from  = flag.Uint64("first-seed", 1, "the first seed")
-	logs  = flag.String("logs", "", "a directory for the logs of the processes of a seed that fails")
+	// doubled is percents of the requests that may come twice (doubles): with 250 each of them comes
+	// two or three times more.
+	doubled = flag.Int("doubled", 12, "how many of a hundred requests come again, late")
+	logs    = flag.String("logs", "", "a directory for the logs of the processes of a seed that fails")
 )
 
 var (

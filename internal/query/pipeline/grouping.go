@@ -13,7 +13,10 @@ import (
 
 // Open gathers all documents before it delivers the first group.
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
-	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, hold: r.Env.Hold()}
+	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, passed: passedGroups, hold: r.Env.Hold()}
+	if g.states {
+		w.sample = newKeySample()
+	}
 	var d expr.Deps
 	// Spilled documents lose their metadata.
 	if exprsOf(g, &d); len(d.Meta) == 0 {
@@ -42,8 +45,8 @@ type grouping struct {
 	memory int
 	dir    string // where to spill; "" if spilling is not possible
 	hold   memory.Holding
-	// cached is cachedGroups.
-	cached int
+	// cached is cachedGroups, passed passedGroups.
+	cached, passed int
 
 	groups map[string]*group
 	order  []*group // in the order of their arrival, then of the results
@@ -54,12 +57,15 @@ type grouping struct {
 	key    []byte
 	slab   groupSlab
 
-	begun bool
-	space *spillSpace
-	spill *spillParts  // the spilled documents of the current part, or nil
-	parts []*spillPart // still to be grouped
-	saved []byte       // memory for the result of a group
-	state []byte
+	begun   bool
+	sample  *keySample // nil where there is each group once
+	more    bool       // the groups so far are passed on, and there is more in the input
+	space   *spillSpace
+	spill   *spillParts  // the spilled documents of the current part, or nil
+	parts   []*spillPart // still to be grouped
+	saved   []byte       // memory for the states of a group
+	state   []byte
+	builder bson.Builder
 }
 
 const (
@@ -88,9 +94,9 @@ func (w *grouping) Close() {
 	w.hold.Release()
 }
 
-// load groups all documents of in.
+// load groups the documents of in: all of them, or as many as are passed on.
 func (w *grouping) load(ctx context.Context, in Iterator) error {
-	if err := w.gather(ctx, in); err != nil {
+	if err := w.gather(ctx, in); err != nil || w.more {
 		return err
 	}
 	w.groups = nil
@@ -121,6 +127,9 @@ func (w *grouping) gather(ctx context.Context, in Iterator) error {
 		if err := w.take(d); err != nil {
 			return err
 		}
+		if w.more = w.passes(); w.more {
+			return nil
+		}
 	}
 }
 
@@ -135,6 +144,9 @@ func (w *grouping) take(d bson.Doc) error {
 	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
 	if p := w.spilledPart(); p != nil {
 		return p.add(d, w.g.keep)
+	}
+	if w.sample != nil {
+		w.sample.add(w.key)
 	}
 	gr := w.groups[string(w.key)]
 	if gr == nil {
@@ -277,18 +289,26 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 			return nil, err
 		}
 	}
+	if w.g.states {
+		return w.states(gr)
+	}
 	return gr.result(w.g)
 }
 
-// next groups all documents, and then one spilled part after the other; false at the end.
+// next groups the documents, and then one spilled part after the other; false at the end.
 func (w *grouping) next(ctx context.Context) (bool, error) {
-	if w.begun && len(w.parts) == 0 {
+	if w.begun && !w.more && len(w.parts) == 0 {
 		w.order, w.at = nil, 0
 		return false, nil
 	}
-	w.groups, w.order, w.at, w.bytes, w.taken, w.slab = make(map[string]*group, len(w.order)), w.order[:0], 0, 0, 0, groupSlab{}
-	if !w.begun {
-		w.begun = true
+	if w.more {
+		clear(w.groups)
+	} else {
+		w.groups = make(map[string]*group, len(w.order))
+	}
+	w.order, w.at, w.bytes, w.taken, w.slab = w.order[:0], 0, 0, 0, groupSlab{}
+	if !w.begun || w.more {
+		w.begun, w.more = true, false
 		return true, w.load(ctx, w.in)
 	}
 	p := w.parts[0]
@@ -300,12 +320,17 @@ func (w *grouping) next(ctx context.Context) (bool, error) {
 	return true, w.load(ctx, p)
 }
 
-func (gr *group) result(g *Group) (bson.Doc, error) {
-	if g.states {
-		b := new(bson.Builder).Value("_id", gr.id)
-		_, err := gr.appendStates(b, nil)
-		return b.Finish(), err
+// states is a group with the states of its accumulators, valid until the following call.
+func (w *grouping) states(gr *group) (_ bson.Doc, err error) {
+	b := w.builder.Reset(w.saved[:0]).Value("_id", gr.id)
+	if w.state, err = gr.appendStates(b, w.state); err != nil {
+		return nil, err
 	}
+	w.saved = b.Finish()
+	return w.saved, nil
+}
+
+func (gr *group) result(g *Group) (bson.Doc, error) {
 	b := new(bson.Builder).Value("_id", g.engine.id(gr.id))
 	for i, a := range gr.acc {
 		v, err := a.Result()

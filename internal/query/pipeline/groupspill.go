@@ -49,13 +49,11 @@ func (w *grouping) evict() error {
 // spillGroups writes groups to their part, and drops them.
 func (w *grouping) spillGroups(p *spillPart, groups []*group) error {
 	for _, gr := range groups {
-		b := new(bson.Builder).Reset(w.saved[:0]).Value("_id", gr.id)
-		var err error
-		if w.state, err = gr.appendStates(b, w.state); err != nil {
+		saved, err := w.states(gr)
+		if err != nil {
 			return err
 		}
-		w.saved = b.Finish()
-		if err := p.addGroup(w.saved); err != nil {
+		if err := p.addGroup(saved); err != nil {
 			return err
 		}
 		gr.acc = nil

@@ -8,7 +8,8 @@ import (
 
 // A $group over several shards: each shard delivers the states of its groups
 // ($_internalGroupStates), {_id, "0": state of the first accumulator, …}, and the router joins
-// those that have one _id ($_internalJoinGroups).
+// those that have one _id ($_internalJoinGroups). A shard may deliver a group several times
+// (grouppassed.go).
 
 const (
 	// StatesStage is the name of the shards' stage: {version: 1, group: the $group}.
@@ -143,19 +144,27 @@ func (gr *group) appendStates(b *bson.Builder, state []byte) ([]byte, error) {
 	return state, nil
 }
 
-// join adds the states of a document to the group.
+// join adds the states of a document to the group. They are in the order of the accumulators.
 func (gr *group) join(env *expr.Env, d bson.Doc) (grown int, err error) {
-	for i, a := range gr.acc {
-		before := a.Size()
-		v := d.Lookup(bson.Index(i))
-		if v.Type != bson.TypeBinary {
-			return grown, mongoerr.New(mongoerr.FailedToParse, "a group's state is of type %s", v.Type)
+	rest := gr.acc
+	for it := d.Iter(); it.Next(); {
+		if it.Key == "_id" {
+			continue
 		}
-		_, state := v.Binary()
+		if len(rest) == 0 || it.Value.Type != bson.TypeBinary {
+			return grown, mongoerr.New(mongoerr.FailedToParse, "a group's state %s is of type %s, of %d", it.Key, it.Value.Type, len(gr.acc))
+		}
+		a := rest[0]
+		rest = rest[1:]
+		before := a.Size()
+		_, state := it.Value.Binary()
 		if err := a.(expr.Saver).Load(env, state); err != nil {
 			return grown, err
 		}
 		grown += a.Size() - before
+	}
+	if len(rest) > 0 {
+		return grown, mongoerr.New(mongoerr.FailedToParse, "a group has %d states, of %d", len(gr.acc)-len(rest), len(gr.acc))
 	}
 	return grown, nil
 }
