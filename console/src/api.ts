@@ -1,5 +1,6 @@
 // The calls of the server's API (docs/rfcs/0033-console.md).
 import { signal } from '@preact/signals';
+import type { Operators } from './completion';
 import { Doc, json, parse, plain, Raw, type Sent } from './ejson';
 
 /** Who one is, and what server this is. */
@@ -15,7 +16,8 @@ export const accessControl = signal(true);
 
 /** An error that the server has answered. */
 export class CommandError extends Error {
-  constructor(readonly status: number, readonly code: number, readonly codeName: string, message: string) {
+  /** at is the byte of a text that could not be read. */
+  constructor(readonly status: number, readonly code: number, readonly codeName: string, message: string, readonly at?: number) {
     super(message);
   }
 }
@@ -32,8 +34,8 @@ async function call(path: string, body: string | undefined, passive = false): Pr
   if (!answer.headers.get('Content-Type')?.startsWith('application/json')) throw new CommandError(answer.status, 0, '', text || answer.statusText);
   const reply = parse(text) as Doc;
   if (answer.status === 401 && path !== '/api/login') session.value = null;
-  const { ok, code = 0, codeName = '', errmsg = '' } = plain(reply);
-  if (!answer.ok || ok === 0) throw new CommandError(answer.status, code, codeName, errmsg);
+  const { ok, code = 0, codeName = '', errmsg = '', at } = plain(reply);
+  if (!answer.ok || ok === 0) throw new CommandError(answer.status, code, codeName, errmsg, at);
   return [reply, text];
 }
 
@@ -136,6 +138,18 @@ export async function read(text: string): Promise<Raw> {
   const [, reply] = await call('/api/parse', json({ text }));
   return new Raw(reply.slice('{"value":'.length, -1));
 }
+
+let known: Promise<Operators> | undefined;
+
+/** What a query can have. It is asked for once. */
+export const operators = (): Promise<Operators> =>
+  (known ??= call('/api/operators', undefined, true).then(
+    ([reply]) => plain(reply),
+    (e) => {
+      known = undefined;
+      throw e;
+    },
+  ));
 
 /** Whether a command may not be run, as opposed to all that can be wrong with it. */
 export const isRefused = (e: unknown) => e instanceof CommandError && e.code === 13;

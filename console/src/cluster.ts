@@ -94,7 +94,7 @@ async function read(uuid: Value, field: string, hashed: boolean, shards: string[
 async function counted(uuid: Value, field: string, shards: string[], passive: boolean): Promise<Cells> {
   const min: Sent = { $getField: { field: { $literal: field }, input: '$min' } };
   const cell: Sent = { $cond: [{ $isNumber: min }, { $min: [cellCount - 1, { $floor: { $multiply: [{ $divide: [{ $add: [{ $toDouble: min }, double(half)] }, double(2 * half)] }, cellCount] } }] }, 0] };
-  const sums = Object.fromEntries(shards.map((s, i) => [`s${i}`, { $sum: { $cond: [{ $eq: ['$shard', s] }, 1, 0] } } as Sent]));
+  const sums = Object.fromEntries(shards.map((s, i) => [`s${i}`, { $sum: { $cond: [{ $eq: ['$shard', { $literal: s }] }, 1, 0] } } as Sent]));
   const { cursor } = await ask('config', { aggregate: 'chunks', pipeline: [{ $match: { uuid } }, { $sort: { min: 1 } }, { $group: { _id: cell, last: { $last: '$shard' }, ...sums } }, { $sort: { _id: 1 } }], cursor: { batchSize: cellCount } }, passive);
   const cells = new Int16Array(cellCount).fill(-1), count = shards.map(() => 0);
   let before = -1, next = 0; // a cell in which no chunk begins is of the one that began last

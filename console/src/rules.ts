@@ -26,23 +26,29 @@ export interface Rule {
   own: boolean;
 }
 
+/** How far a forecast looks, and in which steps. */
+export type Horizon = 'minutes' | 'hours' | 'days';
+
+/** The width of a bar in milliseconds, and how many there are. */
+const steps: Record<Horizon, [width: number, count: number]> = { minutes: [60_000, 60], hours: [3_600_000, 24], days: [86_400_000, 30] };
+export const horizons = Object.keys(steps) as Horizon[];
+
+const ofEach = <T>(make: (h: Horizon) => T) => Object.fromEntries(horizons.map((h) => [h, make(h)])) as Record<Horizon, T>;
+
 export interface Forecast {
   due: number;
   dueBytes?: number;
   oldest?: Date;
   next?: Date;
-  hours: Bar[];
-  days: Bar[];
-  /** After the 24 hours, and after the 30 days. */
-  laterThanHours: number;
-  laterThanDays: number;
+  bars: Record<Horizon, Bar[]>;
+  /** What comes due after the last bar. */
+  later: Record<Horizon, number>;
   never?: number;
 }
 
-const hour = 3600_000;
-
 /** All bars from now on, of the ones that have documents. */
-function spread(given: { from: Date; documents: number }[], now: number, width: number, count: number): Bar[] {
+function spread(given: { from: Date; documents: number }[], now: number, h: Horizon): Bar[] {
+  const [width, count] = steps[h];
   const bars = Array.from({ length: count }, (_, i) => ({ from: new Date(now + i * width), to: new Date(now + (i + 1) * width), n: 0 }));
   for (const g of given) {
     const bar = bars[Math.min(count - 1, Math.max(0, Math.round((g.from.getTime() - now) / width)))];
@@ -55,22 +61,22 @@ const sum = (all: { n: number }[]) => all.reduce((n, b) => n + b.n, 0);
 
 // eslint-disable-next-line -- a document of $expiryStats, or of a dry run's array expiry
 export function forecastOf(d: any, now: number): Forecast {
-  const { hours = [], days = [], later = { documents: 0 } } = d.histogram ?? {};
-  const f = { hours: spread(hours, now, hour, 24), days: spread(days, now, 24 * hour, 30) };
+  const { later = { documents: 0 }, ...histogram } = d.histogram ?? {};
+  const bars = ofEach((h) => spread(histogram[h] ?? [], now, h));
+  const all = later.documents + sum(bars.days);
   return {
-    ...f, due: d.dueNow?.documents ?? 0, dueBytes: d.dueNow?.bytes, oldest: d.oldestDue ?? undefined, next: d.nextDue ?? undefined,
-    laterThanDays: later.documents, laterThanHours: later.documents + Math.max(0, sum(f.days) - sum(f.hours)), never: d.never?.documents,
+    bars, due: d.dueNow?.documents ?? 0, dueBytes: d.dueNow?.bytes, oldest: d.oldestDue ?? undefined, next: d.nextDue ?? undefined,
+    later: ofEach((h) => Math.max(0, all - sum(bars[h]))), never: d.never?.documents,
   };
 }
 
 /** What several forecasts come to together. */
 export function together(all: Forecast[], now: number): Forecast {
-  const bars = (of: (f: Forecast) => Bar[]) => all.flatMap((f) => of(f).map((b) => ({ from: b.from, documents: b.n })));
   const earliest = (of: (f: Forecast) => Date | undefined) => all.map(of).filter((d) => d !== undefined).sort((a, b) => a.getTime() - b.getTime())[0];
   return {
     due: all.reduce((n, f) => n + f.due, 0), oldest: earliest((f) => f.oldest), next: earliest((f) => f.next),
-    hours: spread(bars((f) => f.hours), now, hour, 24), days: spread(bars((f) => f.days), now, 24 * hour, 30),
-    laterThanHours: all.reduce((n, f) => n + f.laterThanHours, 0), laterThanDays: all.reduce((n, f) => n + f.laterThanDays, 0),
+    bars: ofEach((h) => spread(all.flatMap((f) => f.bars[h].map((b) => ({ from: b.from, documents: b.n }))), now, h)),
+    later: ofEach((h) => all.reduce((n, f) => n + f.later[h], 0)),
   };
 }
 
@@ -140,9 +146,39 @@ export function making(coll: string, kind: 'date' | 'lastWrite', field: string, 
   return { createIndexes: coll, indexes: [{ key: { [of]: 1 }, name: `${of}_1`, expireAfterSeconds: seconds, storageEngine: engine(expiry) }] };
 }
 
-/** The command that changes a rule: its time ("off" stops it), or whether it is paused. */
-export function changing(r: Rule, to: { seconds?: number | 'off'; paused?: boolean }, dryRun = false): Sent {
-  const expiry: Expiry = { ...(to.paused !== undefined && { paused: to.paused }), ...(dryRun && { dryRun }) };
+/** What holds a rule back, and where what it removes is written before. */
+export interface Limits {
+  visibility?: 'immediate' | 'deferred';
+  budget?: { documentsPerSecond?: number | null; bytesPerSecond?: number | null };
+  window?: { from: string; to: string; timeZone?: string | null } | null;
+  archive?: { to: string };
+}
+
+/** The limits of a rule, as they were given. */
+export async function limitsOf(r: Rule): Promise<Limits> {
+  const { cursor } = await ask(r.db, r.own ? { listCollections: 1, filter: { name: r.coll }, cursor: {} } : { listIndexes: r.coll, cursor: {} }, true);
+  // eslint-disable-next-line -- a collection, or an index
+  const found = r.own ? cursor.firstBatch[0]?.options : cursor.firstBatch.find((ix: any) => ix.name === r.name);
+  return found?.storageEngine?.mayfly?.expiry ?? {};
+}
+
+/** What a rule has archived. */
+export interface Archived {
+  objects: number;
+  documents: number;
+  bytes: number;
+  last?: Date;
+}
+
+export async function archivedBy(r: Rule): Promise<Archived> {
+  const pipeline = [{ $match: { ns: `${r.db}.${r.coll}`, rule: r.name, writing: { $exists: false } } }, { $group: { _id: null, objects: { $sum: 1 }, documents: { $sum: '$rows' }, bytes: { $sum: '$bytes' }, last: { $max: '$gone' } } }];
+  const { cursor } = await ask(r.db, { aggregate: 'system.archive', pipeline, cursor: {} }, true);
+  return cursor.firstBatch[0] ?? { objects: 0, documents: 0, bytes: 0 };
+}
+
+/** The command that changes a rule: its time ("off" stops it), whether it is paused, its limits. */
+export function changing(r: Rule, to: { seconds?: number | 'off'; paused?: boolean; limits?: Limits }, dryRun = false): Sent {
+  const expiry: Expiry = { ...(to.paused !== undefined && { paused: to.paused }), ...(to.limits as Expiry | undefined), ...(dryRun && { dryRun }) };
   const what = { expireAfterSeconds: to.seconds, storageEngine: engine(expiry) };
   return r.own ? { collMod: r.coll, ...what } : { collMod: r.coll, index: { name: r.name, ...what } };
 }

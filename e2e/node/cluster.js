@@ -16,8 +16,9 @@ export class Part extends Process {
   get uri() { return `mongodb://${this.host}/?serverSelectionTimeoutMS=60000`; }
 }
 
-// startCluster runs a cluster until the test ends. Its shards are s0 and on.
-export async function startCluster(t, { shards, routers, routerOptions = [] }) {
+// startCluster runs a cluster until the test ends. Its shards are s0 and on, in the cluster called
+// names where they are given.
+export async function startCluster(t, { shards, routers, routerOptions = [], names = [] }) {
   const dir = fs.mkdtempSync(path.join(os.tmpdir(), 'mayfly-cluster-'));
   const parts = [];
   t.after(async () => {
@@ -35,8 +36,8 @@ export async function startCluster(t, { shards, routers, routerOptions = [] }) {
   for (let i = 0; i < shards; i++) cluster.shards.push(await member(`s${i}`, '--shardsvr'));
   const client = new MongoClient(cluster.routers[0].uri);
   try {
-    for (const s of cluster.shards) {
-      await until(`shard ${s.name}`, () => client.db('admin').command({ addShard: s.set, name: s.name }).then(() => true, (err) => {
+    for (const [i, s] of cluster.shards.entries()) {
+      await until(`shard ${s.name}`, () => client.db('admin').command({ addShard: s.set, name: names[i] ?? s.name }).then(() => true, (err) => {
         if (err.code === undefined) return false; // they start
         throw err;
       }));

@@ -4,8 +4,8 @@ import fs from 'node:fs';
 import os from 'node:os';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { Binary, Decimal128, Long, MongoClient, ObjectId } from 'mongodb';
-import { Browser, done, logIn as signIn, look, markup } from './browser.js';
+import { BSON, Binary, Decimal128, Long, MongoClient, ObjectId } from 'mongodb';
+import { Browser, done, logIn as signIn, look, markup, write } from './browser.js';
 import { freePort, Process } from './process.js';
 import { until } from './until.js';
 
@@ -18,6 +18,7 @@ before(async () => {
   const [port, consolePort] = [await freePort(), await freePort()];
   server = new Process(port, [
     'serve', '--auth', '--dbpath', dir, '--console', '--consolePort', consolePort, '--setParameter', 'ttlMonitorSleepSecs=1', '--setParameter', 'ttlMonitorEnabled=true',
+    '--setParameter', `archivePlaces=file://${dir}/attic`,
   ], path.join(dir, 'log'));
   base = `http://localhost:${consolePort}`;
   await until('the console', () => fetch(base).then((r) => r.ok, () => false));
@@ -25,6 +26,9 @@ before(async () => {
   await first.db('admin').command({ createUser: 'ann', pwd: 'secret', roles: ['root'] });
   await first.close();
   client = await MongoClient.connect(`mongodb://ann:secret@127.0.0.1:${port}`);
+  // Nobody's role, not even root, has it that one may see what was archived.
+  await client.db('admin').command({ createRole: 'archivist', privileges: [{ resource: { db: 'shop', collection: 'system.archive' }, actions: ['find'] }], roles: [] });
+  await client.db('admin').command({ grantRolesToUser: 'ann', roles: ['archivist'] });
   await client.db('admin').command({ createUser: 'reader', pwd: 'secret', roles: [{ role: 'read', db: 'shop' }] });
   db = client.db('shop');
   const now = Date.now();
@@ -41,6 +45,9 @@ before(async () => {
     { _id: new ObjectId('65f0c0ffee65f0c0ffee65f0'), name: markup, [markup.replaceAll('.', '')]: { [markup.replaceAll('.', '')]: [markup] }, at: [new Date(now + 3 * hour), new Date(now + 90_000)] },
     { _id: markup, name: 'third', at: 'no date' },
   ]);
+  await db.collection('goods').insertMany([{ _id: 1, name: 'a "quoted", one', at: new Date(now), n: Long.fromNumber(7) }, { _id: 2, name: markup, of: { [markup.replaceAll('.', '')]: 1 } }, { _id: 3 }]);
+  await db.collection('kept').createIndex({ at: 1 }, { expireAfterSeconds: 60, storageEngine: { mayfly: { expiry: { archive: { to: `file://${dir}/attic/kept` } } } } });
+  await db.collection('kept').insertMany([{ at: new Date(now - hour) }, { at: new Date(now - hour) }, { at: new Date(now + hour) }]);
   await db.collection('things').createIndex({ at: 1 }, { expireAfterSeconds: 0 });
   await db.collection('things').createIndex({ name: 1 }, { unique: true });
   await Promise.all(Array.from({ length: 300 }, (_, i) => client.db('many').createCollection(`collection_${i}`)));
@@ -91,18 +98,23 @@ test('expiry: rules of all collections, and of one', async () => {
   const page = await open();
   await logIn(page);
   await page.getByRole('link', { name: 'shop.sessions' }).waitFor();
-  assert.equal(await page.locator('tbody tr').filter({ has: page.locator('a') }).count(), 4);
+  assert.equal(await page.locator('tbody tr').filter({ has: page.locator('a') }).count(), 5);
   await look(page, 'expiry');
   await page.getByText('As a table').click();
   assert.ok(await page.locator('.chart details tbody tr').count() === 25);
   await page.getByText('30 days').click();
   assert.ok(await page.locator('.chart details tbody tr').count() === 31);
+  await page.getByText('60 minutes').click();
+  assert.ok(await page.locator('.chart details tbody tr').count() === 61);
   await page.locator('.chart svg').focus();
   await page.keyboard.press('ArrowRight');
   await page.getByText(/^Due now: \d+ documents?$/).waitFor();
   await page.getByRole('link', { name: 'shop.sessions' }).click();
   await page.getByRole('heading', { name: 'At the date in “at”' }).waitFor();
   await look(page, 'rule');
+  // What a rule has archived.
+  await page.goto(`${base}/#/expiry/shop/kept`);
+  await page.getByText(/file:.*attic\/kept · 2 documents · 1 object, /).waitFor({ timeout: 20_000 });
   await done(page);
 });
 
@@ -125,6 +137,29 @@ test('expiry: a rule is made after its dry run, changed, paused, and documents l
   await page.locator('.outcome').getByText('0 documents').waitFor();
   await make.click();
   await page.getByRole('heading', { name: /10 days after/ }).waitFor();
+
+  // A budget and a window, with what they would do; each is taken away again.
+  await page.getByRole('button', { name: 'Limits' }).click();
+  const limits = page.getByRole('dialog');
+  assert.ok(await limits.getByRole('button', { name: 'Set the limits' }).isDisabled(), 'nothing is changed');
+  await limits.getByLabel('Documents a second').fill('20');
+  await limits.getByLabel('Removes from').fill('22:00');
+  await limits.getByLabel('until', { exact: true }).fill('22:01');
+  await limits.locator('.outcome').waitFor();
+  await look(page, 'limits');
+  await limits.getByRole('button', { name: 'Set the limits' }).click();
+  await page.getByText('20 documents a second').waitFor();
+  await page.getByText('22:00 – 22:01').waitFor();
+  const expiry = async () => (await db.collection('log').indexes())[1].storageEngine?.mayfly?.expiry;
+  assert.deepEqual(await expiry(), { budget: { documentsPerSecond: 20 }, window: { from: '22:00', to: '22:01' } });
+  await page.getByRole('button', { name: 'Limits' }).click();
+  await limits.getByLabel('Documents a second').fill('');
+  await limits.getByLabel('Removes from').fill('');
+  await limits.getByLabel('until', { exact: true }).fill('');
+  await limits.getByText('window: null').waitFor();
+  await limits.getByRole('button', { name: 'Set the limits' }).click();
+  await page.getByText('at any time').waitFor();
+  assert.deepEqual(await expiry(), undefined);
 
   await page.getByRole('button', { name: 'Pause' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Pause' }).click();
@@ -164,7 +199,7 @@ test('expiry: who may read is told what it may not', async () => {
 test('data: collections are listed and searched, documents shown with their types and time to live', async () => {
   const page = await open();
   await logIn(page, 'ann', '/#/data');
-  await page.getByText(/^30\d collections$/).waitFor();
+  await page.getByText(/^3\d\d collections$/).waitFor();
   assert.ok(await page.locator('.rows li').count() < 60, 'what is out of sight is not in the page');
   await look(page, 'collections');
   await page.evaluate(() => scrollTo(0, document.documentElement.scrollHeight));
@@ -202,42 +237,70 @@ test('data: queries, plans and edits', async () => {
   const documents = page.locator('.document');
   await documents.nth(2).waitFor();
   const filter = page.getByRole('textbox', { name: 'Filter' });
-  await filter.fill("{ name: /^fir/, at: { $gt: ISODate('2020-01-01') } }");
+  await write(filter, "{ name: /^fir/, at: { $gt: ISODate('2020-01-01') } }");
   await page.keyboard.press('Control+Enter');
   await page.getByText(/^1 document ·/).waitFor();
-  await filter.fill('{ name: ');
+  // What is wrong is marked where it is, in bytes or not.
+  await write(filter, "{ name: 'é', at: ]");
+  await page.getByText('Not understood: extended JSON at byte 18').waitFor();
+  assert.equal(await page.locator('.cm-problem').innerText(), ']');
+  assert.equal(await filter.getAttribute('aria-invalid'), 'true');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.getByRole('alert').waitFor();
-  await filter.fill('{ name: "first" }');
+  // Fields are of documents, operators of the server; the keyboard chooses.
+  const proposed = page.locator('.editor').getByRole('option');
+  await write(filter, '');
+  await filter.pressSequentially('{ "of.de');
+  await page.getByRole('option', { name: 'of.deep.er' }).waitFor();
+  await page.keyboard.press('Escape');
+  await write(filter, '');
+  await filter.pressSequentially('{ price: { $g');
+  await proposed.first().waitFor();
+  assert.deepEqual(await proposed.allInnerTexts(), ['$geoIntersects', '$geoNear', '$geoWithin', '$gt', '$gte']);
+  await look(page, 'editor');
+  await filter.pressSequentially('t');
+  await until('what fits best', async () => (await proposed.first().innerText()) === '$gt');
+  await page.keyboard.press('Enter');
+  await page.keyboard.type(': 12');
+  assert.equal(await filter.innerText(), '{ price: { $gt: 12}}');
+  await page.keyboard.press('Control+Enter');
+  await page.getByText(/^1 document ·/).waitFor();
+  await write(filter, '{ name: "first" }');
   await page.getByRole('button', { name: 'Explain' }).click();
   await page.getByText('IXSCAN').waitFor();
   await look(page, 'explain');
   await page.getByText('Aggregate', { exact: true }).click();
-  await page.getByRole('textbox', { name: 'Pipeline' }).fill('[{ $group: { _id: null, n: { $sum: 1 } } }]');
+  const pipeline = page.getByRole('textbox', { name: 'Pipeline' });
+  await write(pipeline, '');
+  for (const [typed, name] of [['[{ $gro', '$group'], [': { _id: "$na', '$name'], ['", n: { $su', '$sum']]) {
+    await pipeline.pressSequentially(typed);
+    await proposed.filter({ hasText: name }).first().click();
+  }
+  await write(pipeline, '[{ $group: { _id: null, n: { $sum: 1 } } }]');
   await page.getByRole('button', { name: 'Run' }).click();
   await page.getByText(/^n 3 int$/).waitFor();
   await page.getByText('Find', { exact: true }).click();
-  await filter.fill('{}');
+  await write(filter, '{}');
   await page.getByRole('button', { name: 'Run' }).click();
 
   // A value is set with its command shown, unless somebody else was faster.
   await page.getByRole('button', { name: 'Change name: "first"' }).click();
-  await page.getByLabel('Value').fill('"changed"');
+  await write(page.getByLabel('Value'), '"changed"');
   await page.getByText('$set: { name: "changed" }').waitFor();
   await page.getByRole('button', { name: 'Save' }).click();
-  await page.getByText('"changed"').waitFor();
+  await page.getByRole('button', { name: 'Change name: "changed"' }).waitFor();
   assert.equal((await db.collection('things').findOne({ _id: 1 })).name, 'changed');
   await page.getByRole('button', { name: 'Change name: "changed"' }).click();
   await db.collection('things').updateOne({ _id: 1 }, { $set: { name: 'another' } });
-  await page.getByLabel('Value').fill('NumberLong(7)');
+  await write(page.getByLabel('Value'), 'NumberLong(7)');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('Nothing was changed').waitFor();
   await page.keyboard.press('Escape');
   assert.equal((await db.collection('things').findOne({ _id: 1 })).name, 'another');
   await page.getByRole('button', { name: 'Add a document' }).click();
-  await page.getByLabel('Document', { exact: true }).fill("{ _id: 'new', at: ISODate('2030-01-01'), name: 'n' }");
+  await write(page.getByLabel('Document', { exact: true }), "{ _id: 'new', at: ISODate('2030-01-01'), name: 'n' }");
   await page.getByRole('button', { name: 'Insert' }).click();
-  await page.getByText('"new"').waitFor();
+  await page.getByRole('button', { name: 'Delete "new"' }).waitFor();
   assert.ok((await db.collection('things').findOne({ _id: 'new' })).at instanceof Date);
   await page.getByRole('button', { name: 'Delete "new"' }).click();
   await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
@@ -252,11 +315,58 @@ test('data: queries, plans and edits', async () => {
   await done(page);
 });
 
+test('data: a validator is set once it is known what fails, and documents go to files and come from them', async () => {
+  const goods = db.collection('goods');
+  const page = await open();
+  await logIn(page, 'ann', '/#/data/shop/goods');
+  await page.getByText(/^3 documents ·/).waitFor();
+  const saved = async (format) => {
+    const [download] = await Promise.all([page.waitForEvent('download'), page.getByRole('button', { name: `as ${format}` }).click()]);
+    return fs.readFileSync(await download.path(), 'utf8');
+  };
+  const lines = await saved('JSON');
+  assert.deepEqual(lines.trim().split('\n').map((l) => BSON.EJSON.parse(l)), await goods.find().toArray());
+  const csv = await saved('CSV');
+  assert.match(csv, /^_id,name,at,n,of\r\n1,"a ""quoted"", one",20.*Z,7,\r\n2,[^]*\r\n3,,,,\r\n$/);
+
+  await page.getByText('Validator', { exact: true }).click();
+  const validator = page.getByRole('textbox', { name: 'Validator' });
+  const set = page.getByRole('button', { name: 'Set the validator' });
+  await write(validator, `{ $jsonSchema: { required: ['name'], description: '${markup.replaceAll("'", '')}' } }`);
+  assert.ok(await set.isDisabled(), 'what fails has to be known');
+  await page.getByRole('button', { name: 'How many would fail?' }).click();
+  await page.getByText('1 document that is here would fail').waitFor();
+  await page.getByRole('status').getByText('_id 3 int').waitFor();
+  await look(page, 'validator');
+  await set.click();
+  await until('the validator', async () => (await db.listCollections({ name: 'goods' }).toArray())[0].options.validator?.$jsonSchema !== undefined);
+
+  await page.getByText('Documents', { exact: true }).click();
+  await page.getByRole('button', { name: 'Import' }).click();
+  const form = page.getByRole('dialog');
+  await form.getByLabel('Or its text').fill('{"_id": 1}\n{"_id": ]}');
+  await form.getByText('extended JSON at byte').waitFor();
+  await form.getByLabel('Or its text').fill(`${csv.replace('\r\n1,', '\r\n11,').replace('\r\n2,', '\r\n12,').replace('\r\n3,', '\r\n13,')}`);
+  await form.getByText('3 documents will be inserted').waitFor();
+  await look(page, 'import');
+  await form.getByRole('button', { name: 'Import' }).click();
+  await form.getByText('2 of 3 were inserted: Document failed validation').waitFor();
+  const { _id, ...one } = await goods.findOne({ _id: 11 });
+  assert.deepEqual({ _id: 1, ...one, n: 7 }, { ...(await goods.findOne({ _id: 1 })), n: 7 });
+  await goods.deleteMany({ _id: { $lt: 3 } });
+  await form.getByLabel('File').setInputFiles({ name: 'goods.jsonl', mimeType: 'application/json', buffer: Buffer.from(lines.split('\n').slice(0, 2).join('\n')) });
+  await form.getByText('2 documents will be inserted').waitFor();
+  await form.getByRole('button', { name: 'Import' }).click();
+  await form.waitFor({ state: 'detached' });
+  await page.getByText(/^5 documents ·/).waitFor();
+  await done(page);
+});
+
 test('data: who may only read changes nothing', async () => {
   const page = await open();
   await logIn(page, 'reader', '/#/data/shop/things');
   await page.getByRole('button', { name: /^Change at/ }).first().click();
-  await page.getByLabel('Value').fill('1');
+  await write(page.getByLabel('Value'), '1');
   await page.getByRole('button', { name: 'Save' }).click();
   await page.getByText('You may not do this').waitFor();
   await done(page);

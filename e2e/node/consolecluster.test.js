@@ -91,7 +91,7 @@ test('a set: its members, another primary after a step-down, and a member that i
 
 test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer', async (t) => {
   const port = await freePort();
-  const { routers: [router] } = await startCluster(t, { shards: 2, routers: 1, routerOptions: ['--console', '--consolePort', port] });
+  const { routers: [router] } = await startCluster(t, { shards: 2, routers: 1, names: ['s0', '$1'], routerOptions: ['--console', '--consolePort', port] });
   const client = await MongoClient.connect(router.uri);
   t.after(() => client.close());
   const admin = client.db('admin');
@@ -118,13 +118,13 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   await page.getByRole('link', { name: ns }).click();
   const chunksOf = async (shard) => (await page.getByRole('row').filter({ has: page.getByRole('rowheader', { name: shard, exact: true }) }).getByRole('cell').first().innerText());
   await page.getByText('4 chunks').waitFor();
-  assert.deepEqual([await chunksOf('s0'), await chunksOf('s1')], ['2', '2']);
+  assert.deepEqual([await chunksOf('s0'), await chunksOf('$1')], ['2', '2']);
   // The keyboard goes from shard to shard.
   await page.locator('canvas').focus();
   await page.keyboard.press('ArrowRight');
-  await page.getByText('from -9223372036854775808: s0').waitFor();
+  await page.getByText('from -9223372036854775808: $1').waitFor();
   await page.keyboard.press('ArrowRight');
-  await page.getByText('from 0: s1').waitFor();
+  await page.getByText('from 0: s0').waitFor();
   // As the circle is drawn: its right half is of one colour, its left of another.
   const colours = () => page.evaluate(() => {
     const c = document.querySelector('canvas');
@@ -137,8 +137,8 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   assert.ok(!right.endsWith(',0') && !left.endsWith(',0'), 'nothing is drawn');
   await look(page, 'chunks');
   const { cursor: { firstBatch: [chunk] } } = await client.db('config').command({ find: 'chunks', filter: { shard: 's0' }, sort: { min: -1 }, limit: 1 }, { promoteLongs: false });
-  await admin.command({ moveRange: ns, min: chunk.min, max: chunk.max, toShard: 's1' });
-  await until('the move in the page', async () => (await chunksOf('s0')) === '1' && (await chunksOf('s1')) === '3');
+  await admin.command({ moveRange: ns, min: chunk.min, max: chunk.max, toShard: '$1' });
+  await until('the move in the page', async () => (await chunksOf('s0')) === '1' && (await chunksOf('$1')) === '3');
   await page.getByText('Balanced', { exact: true }).waitFor();
   await page.getByRole('button', { name: 'Keep it where it is' }).click();
   await page.getByText(/configureCollectionBalancing: /).waitFor();
@@ -151,12 +151,12 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   await admin.command({ shardCollection: 'shop.many', key: { _id: 'hashed' }, numInitialChunks: many });
   await page.goto(`http://localhost:${port}/#/cluster/shop/many`);
   await page.getByText('12,000 chunks').waitFor();
-  assert.deepEqual([await chunksOf('s0'), await chunksOf('s1')], ['6,000', '6,000']);
+  assert.deepEqual([await chunksOf('s0'), await chunksOf('$1')], ['6,000', '6,000']);
   await page.locator('canvas').focus();
   await page.keyboard.press('ArrowRight');
-  await page.getByText('from -9223372036854775808: s0').waitFor();
+  await page.getByText('from -9223372036854775808: $1').waitFor();
   await page.keyboard.press('ArrowRight');
-  await page.getByText('from 0: s1').waitFor();
+  await page.getByText('from 0: s0').waitFor();
 
   await page.goto(`http://localhost:${port}/#/cluster/shop/ordered`);
   await page.getByText('1 chunk', { exact: true }).waitFor();

@@ -25,7 +25,7 @@ func ParseJSON(text string) (Doc, error) {
 	return v.Doc(), nil
 }
 
-// ParseJSONValue is ParseJSON for a value of any type.
+// ParseJSONValue is ParseJSON for a value of any type. Errors: *SyntaxError.
 func ParseJSONValue(text string) (Value, error) {
 	p := jsonParser{text: text}
 	v, err := p.value(1)
@@ -62,8 +62,18 @@ type jsonParser struct {
 	at   int
 }
 
+// SyntaxError says where a text stops being Extended JSON, in bytes from its beginning, and why.
+type SyntaxError struct {
+	At     int
+	Reason string
+}
+
+func (e *SyntaxError) Error() string {
+	return fmt.Sprintf("extended JSON at byte %d: %s", e.At, e.Reason)
+}
+
 func (p *jsonParser) fail(format string, args ...any) error {
-	return fmt.Errorf("extended JSON at byte %d: %s", p.at, fmt.Sprintf(format, args...))
+	return &SyntaxError{At: p.at, Reason: fmt.Sprintf(format, args...)}
 }
 
 func (p *jsonParser) space() {

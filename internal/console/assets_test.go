@@ -11,9 +11,15 @@ import (
 	"testing"
 )
 
-// maxPage bounds what a browser loads before it shows something, gzipped, in bytes: all that
-// is not loaded later.
-const maxPage = 120 << 10
+// Bounds of what a browser loads, gzipped, in bytes: of the page with all its languages, and of
+// the editor, which comes with the first text that is edited.
+const (
+	maxPage   = 120 << 10
+	maxEditor = 160 << 10
+)
+
+// theEditor is how the path of the editor begins.
+const theEditor = "/assets/codemirror-"
 
 // asked is how an asset names another one.
 var asked = regexp.MustCompile("[\"'(`]\\.?/?((?:assets/)?[\\w.-]+\\.(?:js|css|svg))[\"')`]")
@@ -25,7 +31,7 @@ func TestAssets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	seen, total := map[string]bool{}, 0
+	seen, total, editor := map[string]bool{}, 0, 0
 	var open func(at string)
 	open = func(at string) {
 		if seen[at] {
@@ -37,7 +43,11 @@ func TestAssets(t *testing.T) {
 		if w.Code != http.StatusOK || w.Header().Get("Content-Type") == "" {
 			t.Errorf("%s: %d %v", at, w.Code, w.Header())
 		}
-		total += len(a.all[at].zipped)
+		if strings.HasPrefix(at, theEditor) {
+			editor += len(a.all[at].zipped)
+		} else {
+			total += len(a.all[at].zipped)
+		}
 		for _, m := range asked.FindAllStringSubmatch(w.Body.String(), -1) {
 			name := m[1]
 			if !strings.HasPrefix(name, "assets/") && at != "/" {
@@ -55,8 +65,11 @@ func TestAssets(t *testing.T) {
 			t.Errorf("%s has what the policy forbids", at)
 		}
 	}
-	if len(seen) < 4 || total > maxPage {
-		t.Errorf("%d files of %d bytes, gzipped", len(seen), total)
+	if len(seen) < 4 || total > maxPage || editor == 0 || editor > maxEditor {
+		t.Errorf("%d files of %d bytes, and an editor of %d, gzipped", len(seen), total, editor)
+	}
+	if first := string(a.all["/"].plain); strings.Contains(first, theEditor) {
+		t.Errorf("the editor is loaded before a text is edited: %s", first)
 	}
 	w := httptest.NewRecorder()
 	if a.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/assets", nil)); w.Code != http.StatusNotFound {

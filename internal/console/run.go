@@ -1,6 +1,7 @@
 package console
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -68,7 +69,7 @@ func readCommand(text []byte) (db string, cmd bson.Doc, err error) {
 }
 
 // parse reads what a person typed as a query, a pipeline or a document: {text}. The answer is
-// {value}, or why there is none.
+// {value}, or an error with where it is: at, in bytes of text.
 func (s *Server) parse(w http.ResponseWriter, r *http.Request, _ *session) {
 	text, ok := body(w, r, maxRun)
 	if !ok {
@@ -81,7 +82,12 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, _ *session) {
 	}
 	v, err := bson.ParseJSONValue(d.Lookup("text").Str())
 	if err != nil {
-		answer(w, command.ErrorReply(mongoerr.New(mongoerr.FailedToParse, "%v", err)))
+		var b bson.Builder
+		b.Fields(command.ErrorReply(mongoerr.New(mongoerr.FailedToParse, "%v", err)))
+		if where := (*bson.SyntaxError)(nil); errors.As(err, &where) {
+			b.Int64("at", int64(where.At))
+		}
+		answer(w, b.Finish())
 		return
 	}
 	answer(w, new(bson.Builder).Value("value", v).Finish())

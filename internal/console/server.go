@@ -82,6 +82,7 @@ func New(o Options) (*Server, error) {
 	mux.HandleFunc("GET /api/session", s.describe)
 	mux.HandleFunc("POST /api/run", s.asUser(s.run))
 	mux.HandleFunc("POST /api/parse", s.asUser(s.parse))
+	mux.HandleFunc("GET /api/operators", s.asUser(s.operators))
 	mux.HandleFunc("POST /api/health", s.asUser(s.health))
 	mux.HandleFunc("GET "+TailPath, s.asUser(s.tail))
 	mux.HandleFunc("GET "+LivePath, s.asUser(s.live))

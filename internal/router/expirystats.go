@@ -114,6 +114,7 @@ func appendForecast(b *bson.Builder, name string, of []reportOfShard, now int64)
 			in[i] = reportOfShard{r.shard, document(r.doc.Lookup(name))}
 		}
 		b.OpenDoc(name)
+		appendBars(b, "minutes", in, now, 60*1000)
 		appendBars(b, "hours", in, now, 3600*1000)
 		appendBars(b, "days", in, now, 24*3600*1000)
 		b.Doc("later", sumOf(in, "later")).Close()

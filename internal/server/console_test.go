@@ -10,6 +10,7 @@ import (
 	"net/http/cookiejar"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -110,6 +111,7 @@ func TestConsole(t *testing.T) {
 		code             int
 	}{
 		{"no session", "/api/run", list, 401}, {"no session", "/api/parse", `{"text": "1"}`, 401}, {"no session", "/api/logout", `{}`, 401},
+		{"no session", "/api/operators", "", 401},
 		{"a wrong password", "/api/login", `{"user": "reader", "password": "x"}`, 401},
 		{"no user", "/api/login", `{"user": "nobody", "password": "x"}`, 401}, {"nobody", "/api/login", `{}`, 401},
 		{"no login", "/api/login", `[]`, 400}, {"a long login", "/api/login", `{"user": "` + strings.Repeat("x", 5000) + `"}`, 413},
@@ -144,6 +146,15 @@ func TestConsole(t *testing.T) {
 	}
 	if _, d, _ := b.call("/api/parse", `{"text": "{at: ISODate('2026-01-01'), n: 1}"}`); string(d.AppendJSON(nil, bson.CanonicalJSON)) != `{"value":{"at":{"$date":{"$numberLong":"1767225600000"}},"n":{"$numberInt":"1"}}}` {
 		t.Errorf("parsed %s", d.AppendJSON(nil, bson.CanonicalJSON))
+	}
+	if _, d, _ := b.call("/api/parse", `{"text": "{é: ]"}`); bson.ClampToInt64(d.Lookup("code")) != 9 || bson.ClampToInt64(d.Lookup("at")) != 5 {
+		t.Errorf("not parsed: %s", d)
+	}
+	_, d, _ = b.call("/api/operators", "")
+	for of, name := range map[string]string{"stages": "$lookup", "match": "$elemMatch", "expressions": "$dateAdd", "accumulators": "$push", "windows": "$rank"} {
+		if !slices.ContainsFunc(d.Lookup(of).Doc().Slice(), func(v bson.Value) bool { return v.Str() == name }) {
+			t.Errorf("no %s among %s", name, of)
+		}
 	}
 
 	// From elsewhere.

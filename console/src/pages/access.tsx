@@ -4,6 +4,7 @@ import { ask, isRefused } from '../api';
 import { Code, type Sent } from '../ejson';
 import { number, t, time } from '../i18n';
 import { Dialog, Failure, Field, seldom, useAnswer } from '../ui/parts';
+import { Table, Unseen } from '../ui/table';
 import { Act } from './act';
 
 export const Access = () => (
@@ -75,59 +76,33 @@ function Users() {
         {found.error !== undefined && <Failure error={found.error} again={found.again} />}
         {found.value && all.length === 0 && <p class="empty">{t('noUsers')}</p>}
         {all.length > 0 && (
-          <div class="scroll" tabIndex={0} role="region" aria-label={t('users')}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">{t('user')}</th>
-                  <th scope="col">{t('database')}</th>
-                  <th scope="col">{t('roles')}</th>
-                  <th scope="col">{t('mechanisms')}</th>
-                  <th scope="col"><span class="hidden">{t('dropUser')}</span></th>
-                </tr>
-              </thead>
-              <tbody>
-                {all.slice(0, listed).map((u) => (
-                  <tr key={`${u.db}.${u.user}`}>
-                    <td class="mono">{u.user}</td>
-                    <td class="mono">{u.db}</td>
-                    <td class="mono">{u.roles.map(called).join(', ') || '–'}</td>
-                    <td class="small">{u.mechanisms.join(', ')}</td>
-                    <td class="right">
-                      <button type="button" class="danger" aria-label={t('dropUserNamed', { user: u.user })} onClick={() => drop(u)}>
-                        {t('dropUser')}
-                      </button>
-                    </td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label={t('users')} rows={all.slice(0, listed)} id={(u) => `${u.db}.${u.user}`}
+            columns={[
+              [t('user'), (u) => u.user, 'mono'],
+              [t('database'), (u) => u.db, 'mono'],
+              [t('roles'), (u) => u.roles.map(called).join(', ') || '–', 'mono'],
+              [t('mechanisms'), (u) => u.mechanisms.join(', '), 'small'],
+              [<Unseen name={t('dropUser')} />, (u) => (
+                <button type="button" class="danger" aria-label={t('dropUserNamed', { user: u.user })} onClick={() => drop(u)}>
+                  {t('dropUser')}
+                </button>
+              ), 'right'],
+            ]}
+          />
         )}
       </section>
       {roles.length > 0 && (
         <section class="card">
           <div class="card-head"><h2>{t('ownRoles')}</h2></div>
-          <div class="scroll" tabIndex={0} role="region" aria-label={t('ownRoles')}>
-            <table>
-              <thead>
-                <tr>
-                  <th scope="col">{t('role')}</th>
-                  <th scope="col">{t('database')}</th>
-                  <th scope="col">{t('inherits')}</th>
-                </tr>
-              </thead>
-              <tbody>
-                {roles.map((r) => (
-                  <tr key={called(r)}>
-                    <td class="mono">{r.role}</td>
-                    <td class="mono">{r.db}</td>
-                    <td>{[t('privileges', { n: r.privileges }), ...r.roles.map(called)].join(', ')}</td>
-                  </tr>
-                ))}
-              </tbody>
-            </table>
-          </div>
+          <Table
+            label={t('ownRoles')} rows={roles} id={called}
+            columns={[
+              [t('role'), (r) => r.role, 'mono'],
+              [t('database'), (r) => r.db, 'mono'],
+              [t('inherits'), (r) => [t('privileges', { n: r.privileges }), ...r.roles.map(called)].join(', ')],
+            ]}
+          />
         </section>
       )}
       {making && <MakeUser close={again} />}
@@ -216,32 +191,16 @@ function Connected() {
       <div class="card-head"><h2>{t('connected')}</h2></div>
       {found.error !== undefined && <Failure error={found.error} again={found.again} />}
       {found.value && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={t('connected')}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t('client')}</th>
-                <th scope="col">{t('user')}</th>
-                <th scope="col">{t('driver')}</th>
-                <th scope="col" class="right">{t('connections')}</th>
-                <th scope="col" class="right">{t('active2')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.value.slice(0, listed).map((g) => (
-                <tr key={`${g.from} ${g.user} ${g.app} ${g.driver}`}>
-                  <td>
-                    <span class="mono">{g.from}</span> <span class="small quiet">{g.app}</span>
-                  </td>
-                  <td class="mono">{g.user || '–'}</td>
-                  <td class="small">{g.driver || '–'}</td>
-                  <td class="right num">{number(g.all)}</td>
-                  <td class="right num">{number(g.active)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={t('connected')} rows={found.value.slice(0, listed)} id={(g) => `${g.from} ${g.user} ${g.app} ${g.driver}`}
+          columns={[
+            [t('client'), (g) => [<span class="mono">{g.from}</span>, ' ', <span class="small quiet">{g.app}</span>]],
+            [t('user'), (g) => g.user || '–', 'mono'],
+            [t('driver'), (g) => g.driver || '–', 'small'],
+            [t('connections'), (g) => number(g.all), 'right num'],
+            [t('active2'), (g) => number(g.active), 'right num'],
+          ]}
+        />
       )}
     </section>
   );
@@ -281,31 +240,20 @@ function Lately() {
       {found.error !== undefined && <Failure error={found.error} again={found.again} />}
       {found.value?.length === 0 && <p class="empty">{t('noLogins')}</p>}
       {found.value && found.value.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={t('lately')}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t('time')}</th>
-                <th scope="col">{t('user')}</th>
-                <th scope="col">{t('client')}</th>
-                <th scope="col">{t('outcome')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.value.map((l, i) => (
-                <tr key={i}>
-                  <td class="num">{time(l.at)}</td>
-                  <td class="mono">{l.user}</td>
-                  <td class="mono">{l.from}</td>
-                  <td>
-                    <span class={`tag ${l.error ? 'held' : ''}`}>{t(l.error ? 'notLoggedIn' : 'loggedIn')}</span>
-                    {l.error && <div class="small quiet">{l.error}</div>}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={t('lately')} rows={found.value}
+          columns={[
+            [t('time'), (l) => time(l.at), 'num'],
+            [t('user'), (l) => l.user, 'mono'],
+            [t('client'), (l) => l.from, 'mono'],
+            [t('outcome'), (l) => (
+              <>
+                <span class={`tag ${l.error ? 'held' : ''}`}>{t(l.error ? 'notLoggedIn' : 'loggedIn')}</span>
+                {l.error && <div class="small quiet">{l.error}</div>}
+              </>
+            )],
+          ]}
+        />
       )}
     </section>
   );

@@ -1,23 +1,33 @@
 // The documents of a collection: found, shown, edited one by one; its indexes.
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useMemo, useRef, useState } from 'preact/hooks';
 import { ask, read, run } from '../api';
-import { collection, type Collection } from '../collections';
+import { collection, fieldsOf, type Collection } from '../collections';
 import { Doc, json, parse, plain, Raw, shell, type Sent, type Value } from '../ejson';
 import { bytes, compact, t, time } from '../i18n';
 import { leaves } from '../leaving';
 import { to } from '../route';
 import { Act } from './act';
 import { Plan } from './plan';
-import { Dialog, Failure, Field, Segments, useAnswer } from '../ui/parts';
+import { Export, Import } from './transfer';
+import { Validator } from './validator';
+import { Editor, useRead } from '../ui/editor';
+import { Dialog, Failure, Segments, useAnswer } from '../ui/parts';
+import { Table, type Column } from '../ui/table';
 import { Leaving, Tree } from '../ui/tree';
 
 const page = 20;
 
-type Tab = 'documents' | 'indexes';
+type Tab = 'documents' | 'indexes' | 'validator';
 
 export function Documents({ db, coll }: { db: string; coll: string }) {
   const known = useAnswer(() => collection(db, coll), [db, coll]);
   const [tab, choose] = useState<Tab>('documents');
+  const about = known.value;
+  const left = (changed: boolean) => {
+    choose('documents');
+    if (changed) known.again();
+  };
+  const tabs: Tab[] = about?.type === 'collection' ? ['documents', 'indexes', 'validator'] : ['documents', 'indexes'];
   return (
     <>
       <div class="head">
@@ -31,11 +41,13 @@ export function Documents({ db, coll }: { db: string; coll: string }) {
           <a class="button" href={to('expiry', db, coll)}>
             {t('expiry')}
           </a>
-          <Segments label={t('pages')} value={tab} options={[['documents', t('documents')], ['indexes', t('indexes')]]} choose={choose} />
+          <Segments label={t('pages')} value={tab} options={tabs.map((v) => [v, t(v)])} choose={choose} />
         </div>
       </div>
       {known.error !== undefined && <Failure error={known.error} again={known.again} />}
-      {known.value && (tab === 'documents' ? <Query db={db} coll={coll} about={known.value} /> : <Indexes db={db} coll={coll} about={known.value} />)}
+      {about && tab === 'documents' && <Query db={db} coll={coll} about={about} />}
+      {about && tab === 'indexes' && <Indexes db={db} coll={coll} about={about} />}
+      {about && tab === 'validator' && <Validator db={db} coll={coll} about={about} fields={fieldsOf([], about)} close={left} />}
     </>
   );
 }
@@ -71,6 +83,7 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
   const [error, fail] = useState<unknown>();
   const [view, look] = useState<'tree' | 'table'>('tree');
   const [adding, add] = useState(false);
+  const [importing, bring] = useState(false);
   const cursor = useRef('0');
   const kill = () => {
     if (cursor.current !== '0') void run(db, { killCursors: coll, cursors: [long(cursor.current)] }, true).catch(() => undefined);
@@ -105,7 +118,9 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
     void search(query);
     return kill;
   }, []);
-  const set = (name: keyof Query) => (e: { currentTarget: { value: string } }) => edit({ ...query, [name]: e.currentTarget.value });
+  const set = (name: keyof Query) => (text: string) => edit((q) => ({ ...q, [name]: text }));
+  const said = { filter: useRead(query.filter), sort: useRead(query.sort), project: useRead(query.project), pipeline: useRead(query.pipeline) };
+  const fields = useMemo(() => fieldsOf(found?.docs ?? [], about), [found?.docs, about]);
   const submit = (e?: Event) => {
     e?.preventDefault();
     void search(query);
@@ -125,22 +140,14 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
         </div>
         {query.mode === 'find' ? (
           <>
-            <Field label={t('filter')}>
-              <Code value={query.filter} onInput={set('filter')} />
-            </Field>
+            <Editor key="filter" label={t('filter')} kind="filter" fields={fields} value={query.filter} said={said.filter} onInput={set('filter')} />
             <div class="grid2">
-              <Field label={t('sort')}>
-                <Code value={query.sort} onInput={set('sort')} placeholder="{ at: -1 }" />
-              </Field>
-              <Field label={t('projection')}>
-                <Code value={query.project} onInput={set('project')} placeholder="{ at: 1 }" />
-              </Field>
+              <Editor key="sort" label={t('sort')} kind="document" fields={fields} value={query.sort} said={said.sort} onInput={set('sort')} hint="{ at: -1 }" />
+              <Editor key="project" label={t('projection')} kind="document" fields={fields} value={query.project} said={said.project} onInput={set('project')} hint="{ at: 1 }" />
             </div>
           </>
         ) : (
-          <Field label={t('pipeline')}>
-            <Code value={query.pipeline} onInput={set('pipeline')} />
-          </Field>
+          <Editor key="pipeline" label={t('pipeline')} kind="pipeline" fields={fields} value={query.pipeline} said={said.pipeline} onInput={set('pipeline')} />
         )}
         {error !== undefined && <Failure error={error} />}
       </form>
@@ -152,10 +159,16 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
               {t(found.id === '0' ? 'found' : 'foundMore', { n: found.docs.length })} · {Math.round(found.took)} ms
             </span>
             <div class="actions">
+              {found.docs.length > 0 && <Export coll={coll} docs={found.docs} />}
               {about.type !== 'view' && (
-                <button type="button" onClick={() => add(true)}>
-                  {t('addDocument')}
-                </button>
+                <>
+                  <button type="button" onClick={() => bring(true)}>
+                    {t('import')}
+                  </button>
+                  <button type="button" onClick={() => add(true)}>
+                    {t('addDocument')}
+                  </button>
+                </>
               )}
               <Segments label={t('view')} value={view} options={[['tree', t('tree')], ['table', t('table')]]} choose={look} />
             </div>
@@ -165,7 +178,7 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
           ) : view === 'tree' ? (
             found.docs.map((d, i) => <OneDocument key={`${i} ${json(d.get('_id') ?? null)}`} db={db} coll={coll} doc={d} about={about} whole={query.mode === 'find' && !query.project.trim() && about.type !== 'view'} changed={() => void search(query)} />)
           ) : (
-            <Table docs={found.docs} about={about} />
+            <AsTable docs={found.docs} about={about} />
           )}
           {found.id !== '0' && (
             <p class="more">
@@ -176,10 +189,21 @@ function Query({ db, coll, about }: { db: string; coll: string; about: Collectio
           )}
         </section>
       )}
+      {importing && (
+        <Import
+          db={db}
+          coll={coll}
+          close={(done) => {
+            bring(false);
+            if (done) void search(query);
+          }}
+        />
+      )}
       {adding && (
         <AddDocument
           db={db}
           coll={coll}
+          fields={fields}
           close={(done) => {
             add(false);
             if (done) void search(query);
@@ -196,10 +220,6 @@ const long = (n: string) => new Raw(`{"$numberLong":"${n}"}`);
 function batch(reply: Doc, name: string): [Doc[], string] {
   const cursor = reply.get('cursor') as Doc;
   return [cursor.get(name) as Doc[], (cursor.get('id') as { text: string }).text];
-}
-
-function Code({ value, onInput, placeholder }: { value: string; onInput: (e: { currentTarget: { value: string } }) => void; placeholder?: string }) {
-  return <textarea class="code" rows={Math.min(16, value.split('\n').length)} value={value} placeholder={placeholder} onInput={onInput} spellcheck={false} autocapitalize="off" />;
 }
 
 function OneDocument({ db, coll, doc, about, whole, changed }: { db: string; coll: string; doc: Doc; about: Collection; whole: boolean; changed: () => void }) {
@@ -243,55 +263,31 @@ const one = (reply: Doc) => {
   if (n !== 1) throw new Error(t('changedMeanwhile'));
 };
 
-/** What a person types as a value, once it can be read. */
-function useValue(first: string) {
-  const [text, type] = useState(first);
-  const [said, say] = useState<{ of?: string; value?: Raw; error?: unknown }>({});
-  useEffect(() => {
-    let over = false;
-    const timer = setTimeout(() => {
-      read(text).then(
-        (value) => over || say({ of: text, value }),
-        (error) => over || say({ of: text, error }),
-      );
-    }, 250);
-    return () => {
-      over = true;
-      clearTimeout(timer);
-    };
-  }, [text]);
-  const field = (label: string) => (
-    <>
-      <Field label={label}>
-        <Code value={text} onInput={(e) => type(e.currentTarget.value)} />
-      </Field>
-      {said.of === text && said.error !== undefined && <Failure error={said.error} />}
-    </>
-  );
-  return [said.of === text ? said.value : undefined, field] as const;
-}
-
 /** One field is set, if it still is what was shown. */
 function EditValue({ db, coll, id, path, value, close }: { db: string; coll: string; id: Value; path: string; value: Value; close: (done: boolean) => void }) {
-  const [to, field] = useValue(shell(value));
+  const [text, type] = useState(shell(value));
+  const said = useRead(text);
+  const to = said.value;
   const command = { update: coll, updates: [{ q: { _id: id, [path]: { $eq: value } }, u: { $set: { [path]: to ?? value } } }] };
   return (
     <Dialog title={t('editTitle', { field: path })} close={() => close(false)}>
       <div class="stack">
-        {field(t('value'))}
+        <Editor label={t('value')} kind="document" fields={[]} value={text} said={said} onInput={type} />
         <Act db={db} command={command} ready={to !== undefined && json(to) !== json(value)} due={0} label={t('save')} close={close} check={one} />
       </div>
     </Dialog>
   );
 }
 
-function AddDocument({ db, coll, close }: { db: string; coll: string; close: (done: boolean) => void }) {
-  const [doc, field] = useValue('{\n  \n}');
+function AddDocument({ db, coll, fields, close }: { db: string; coll: string; fields: string[]; close: (done: boolean) => void }) {
+  const [text, type] = useState('{\n  \n}');
+  const said = useRead(text);
+  const doc = said.value;
   const right = doc !== undefined && parse(doc.json) instanceof Doc;
   return (
     <Dialog title={t('addDocument')} close={() => close(false)}>
       <div class="stack">
-        {field(t('document'))}
+        <Editor label={t('document')} kind="document" fields={fields} value={text} said={said} onInput={type} />
         <Act db={db} command={{ insert: coll, documents: [doc ?? {}] }} ready={right} due={0} label={t('insert')} close={close} check={one} />
       </div>
     </Dialog>
@@ -300,41 +296,17 @@ function AddDocument({ db, coll, close }: { db: string; coll: string; close: (do
 
 const maxColumns = 16;
 
-function Table({ docs, about }: { docs: Doc[]; about: Collection }) {
+function AsTable({ docs, about }: { docs: Doc[]; about: Collection }) {
   const columns = [...new Set(docs.flatMap((d) => d.fields.map(([name]) => name)))].slice(0, maxColumns);
   return (
     <div class="card">
-      <div class="scroll" tabIndex={0} role="region" aria-label={t('table')}>
-        <table class="values">
-          <thead>
-            <tr>
-              {columns.map((c) => (
-                <th key={c} scope="col" class="mono">
-                  {c}
-                </th>
-              ))}
-              <th scope="col">{t('leavesColumn')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {docs.map((d, i) => (
-              <tr key={i}>
-                {columns.map((c) => {
-                  const v = d.get(c);
-                  return (
-                    <td key={c} class="mono">
-                      {v === undefined ? '' : short(shell(v))}
-                    </td>
-                  );
-                })}
-                <td>
-                  <Leaving at={leaves(d, about)} />
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={t('table')} classes="values" rows={docs}
+        columns={[
+          ...columns.map((c): Column<Doc> => [<span class="mono">{c}</span>, (d) => (d.get(c) === undefined ? '' : short(shell(d.get(c)))), 'mono']),
+          [t('leavesColumn'), (d) => <Leaving at={leaves(d, about)} />],
+        ]}
+      />
     </div>
   );
 }
@@ -346,39 +318,21 @@ function Indexes({ db, coll, about }: { db: string; coll: string; about: Collect
   if (about.indexes.length === 0) return <div class="card empty">{t('noIndexes')}</div>;
   return (
     <div class="card">
-      <div class="scroll" tabIndex={0} role="region" aria-label={t('indexes')}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t('name')}</th>
-              <th scope="col">{t('key')}</th>
-              <th scope="col">{t('properties')}</th>
-              <th scope="col" class="right">
-                {t('size')}
-              </th>
-              <th scope="col" class="right">
-                {t('uses')}
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {about.indexes.map((ix) => (
-              <tr key={ix.name}>
-                <td class="mono">{ix.name}</td>
-                <td class="mono">{shell(ix.key as Sent)}</td>
-                <td>
-                  {ix.options.join(', ')} {ix.expireAfterSeconds !== undefined && <a href={to('expiry', db, coll)}>{t('expiry')}</a>}
-                </td>
-                <td class="right num">{size.value?.[ix.name] !== undefined ? bytes(size.value[ix.name]!) : '–'}</td>
-                <td class="right num">
-                  {ix.uses !== undefined ? compact(ix.uses) : '–'}
-                  {ix.since && <div class="quiet small">{t('sinceTime', { time: time(ix.since, { dateStyle: 'short', timeStyle: 'short' }) })}</div>}
-                </td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={t('indexes')} rows={about.indexes} id={(ix) => ix.name}
+        columns={[
+          [t('name'), (ix) => ix.name, 'mono'],
+          [t('key'), (ix) => shell(ix.key as Sent), 'mono'],
+          [t('properties'), (ix) => [ix.options.join(', '), ' ', ix.expireAfterSeconds !== undefined && <a href={to('expiry', db, coll)}>{t('expiry')}</a>]],
+          [t('size'), (ix) => (size.value?.[ix.name] !== undefined ? bytes(size.value[ix.name]!) : '–'), 'right num'],
+          [t('uses'), (ix) => (
+            <>
+              {ix.uses !== undefined ? compact(ix.uses) : '–'}
+              {ix.since && <div class="quiet small">{t('sinceTime', { time: time(ix.since, { dateStyle: 'short', timeStyle: 'short' }) })}</div>}
+            </>
+          ), 'right num'],
+        ]}
+      />
     </div>
   );
 }

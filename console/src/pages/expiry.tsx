@@ -1,13 +1,12 @@
 // What leaves, and when: all rules, or those of one collection.
 import { useState } from 'preact/hooks';
-import { compact, span, t, time } from '../i18n';
-import { type Forecast, rulesOf, type Rule, says, searched, together, withRules } from '../rules';
+import { bytes, compact, span, t, time } from '../i18n';
+import { archivedBy, type Archived, type Forecast, type Horizon, horizons, type Limits, limitsOf, rulesOf, type Rule, says, searched, together, withRules } from '../rules';
 import { to } from '../route';
 import { Forecast as Chart, Spark } from '../ui/chart';
 import { Failure, Figure, seldom, Segments, useAnswer } from '../ui/parts';
+import { Table } from '../ui/table';
 import { ChangeRule, MakeRule, type Change } from './rule';
-
-type Horizon = 'hours' | 'days';
 
 export function Expiry({ db, coll }: { db?: string; coll?: string }) {
   const found = useAnswer(async (passive) => (db && coll ? { all: [[db, coll] as [string, string]], more: false } : withRules(passive)), [db, coll]);
@@ -66,20 +65,16 @@ function Rules({ collections, more, single, round, again }: { collections: [stri
             <Figures f={all} rules={rules} horizon={horizon} look={look} />
             <OfHorizon f={all} horizon={horizon} />
           </section>
-          {single ? rules.map((r) => <OneRule key={r.name} rule={r} alone={rules.length === 1} horizon={horizon} again={again} />) : <Table rules={rules} more={more} />}
+          {single ? rules.map((r) => <OneRule key={r.name} rule={r} alone={rules.length === 1} horizon={horizon} again={again} />) : <All rules={rules} more={more} />}
         </>
       )}
     </>
   );
 }
 
-function OfHorizon({ f, horizon }: { f: Forecast; horizon: Horizon }) {
-  const daily = horizon === 'days';
-  return <Chart bars={daily ? f.days : f.hours} due={f.due} later={daily ? f.laterThanDays : f.laterThanHours} daily={daily} />;
-}
+const OfHorizon = ({ f, horizon }: { f: Forecast; horizon: Horizon }) => <Chart bars={f.bars[horizon]} due={f.due} later={f.later[horizon]} daily={horizon === 'days'} />;
 
 function Figures({ f, rules, horizon, look }: { f: Forecast; rules: Rule[]; horizon: Horizon; look: (h: Horizon) => void }) {
-  const bars = horizon === 'days' ? f.days : f.hours;
   const behind = Math.max(...rules.map((r) => r.lag));
   const rate = rules.reduce((n, r) => n + r.rate, 0);
   const paced = f.due > 0;
@@ -87,10 +82,10 @@ function Figures({ f, rules, horizon, look }: { f: Forecast; rules: Rule[]; hori
     <>
       <div class="card-head">
         <h2>{t('forecast')}</h2>
-        <Segments label={t('horizon')} value={horizon} options={[['hours', t('hours')], ['days', t('days')]]} choose={look} />
+        <Segments label={t('horizon')} value={horizon} options={horizons.map((h) => [h, t(h)])} choose={look} />
       </div>
       <dl class="figures">
-        <Figure lead name={t('documents')} value={compact(bars.reduce((n, b) => n + b.n, 0))} hint={t('dueIn', { span: t(horizon) })} />
+        <Figure lead name={t('documents')} value={compact(f.bars[horizon].reduce((n, b) => n + b.n, 0))} hint={t('dueIn', { span: t(horizon) })} />
         <Figure name={t('dueNow')} value={compact(f.due)} hint={t('dueNowHint')} due={paced} />
         <Figure name={t('behind')} value={paced ? span(behind) : '–'} hint={t('behindHint')} />
         <Figure name={t('rate')} value={compact(rate)} hint={t('rateHint')} />
@@ -106,63 +101,36 @@ const stateOf = (r: Rule) => (r.paused ? 'paused' : r.skipped.length ? 'held' : 
 
 const State = ({ rule }: { rule: Rule }) => <span class={`tag ${stateOf(rule)}`}>{t(stateOf(rule))}</span>;
 
-function Table({ rules, more }: { rules: Rule[]; more: boolean }) {
+function All({ rules, more }: { rules: Rule[]; more: boolean }) {
   return (
     <section class="card">
       <div class="card-head">
         <h2>{t('rules')}</h2>
         {more && <span class="quiet small">{t('searched', { n: searched })}</span>}
       </div>
-      <div class="scroll" tabIndex={0} role="region" aria-label={t('rules')}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t('collection')}</th>
-              <th scope="col">{t('state')}</th>
-              <th scope="col" class="right">
-                {t('dueNow')}
-              </th>
-              <th scope="col" class="right">
-                {t('behind')}
-              </th>
-              <th scope="col" class="right">
-                {t('rate')}
-              </th>
-              <th scope="col">{t('hours')}</th>
-              <th scope="col" class="right">
-                {t('nextDue')}
-              </th>
-            </tr>
-          </thead>
-          <tbody>
-            {rules.map((r) => (
-              <tr key={`${r.db}.${r.coll}.${r.name}`}>
-                <td>
-                  <a class="mono" href={to('expiry', r.db, r.coll)}>{`${r.db}.${r.coll}`}</a>
-                  <div class="quiet small">{says(r)}</div>
-                </td>
-                <td>
-                  <State rule={r} />
-                  {!r.paused && r.skipped.map((s) => <div key={s} class="due small">{s}</div>)}
-                </td>
-                <td class={`right num ${r.forecast.due ? 'due' : ''}`}>{compact(r.forecast.due)}</td>
-                <td class="right num">{r.forecast.due ? span(r.lag) : '–'}</td>
-                <td class="right num">{compact(r.rate)}</td>
-                <td>
-                  <Spark bars={r.forecast.hours} />
-                </td>
-                <td class="right num">{r.forecast.next ? until(r.forecast.next) : '–'}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={t('rules')} rows={rules} id={(r) => `${r.db}.${r.coll}.${r.name}`}
+        columns={[
+          [t('collection'), (r) => [<a class="mono" href={to('expiry', r.db, r.coll)}>{`${r.db}.${r.coll}`}</a>, <div class="quiet small">{says(r)}</div>]],
+          [t('state'), (r) => [<State rule={r} />, !r.paused && r.skipped.map((s) => <div key={s} class="due small">{s}</div>)]],
+          [t('dueNow'), (r) => <span class={r.forecast.due ? 'due' : ''}>{compact(r.forecast.due)}</span>, 'right num'],
+          [t('behind'), (r) => (r.forecast.due ? span(r.lag) : '–'), 'right num'],
+          [t('rate'), (r) => compact(r.rate), 'right num'],
+          [t('hours'), (r) => <Spark bars={r.forecast.bars.hours} />],
+          [t('nextDue'), (r) => (r.forecast.next ? until(r.forecast.next) : '–'), 'right num'],
+        ]}
+      />
     </section>
   );
 }
 
 function OneRule({ rule: r, alone, horizon, again }: { rule: Rule; alone: boolean; horizon: Horizon; again: () => void }) {
   const [change, setChange] = useState<Change>();
+  const known = useAnswer(async () => {
+    const limits = await limitsOf(r);
+    return { limits, archived: limits.archive && (await archivedBy(r).catch(() => undefined)) };
+  }, [r.db, r.coll, r.name, r.lastPass]);
+  const limits = known.value?.limits;
   return (
     <section class="card" aria-label={r.name}>
       <div class="card-head">
@@ -178,6 +146,9 @@ function OneRule({ rule: r, alone, horizon, again }: { rule: Rule; alone: boolea
           </button>
           <button type="button" onClick={() => setChange('change')}>
             {t('change')}
+          </button>
+          <button type="button" disabled={!limits} onClick={() => setChange('limits')}>
+            {t('limits')}
           </button>
           <button type="button" class="danger" onClick={() => setChange('stop')}>
             {t('stop')}
@@ -200,15 +171,21 @@ function OneRule({ rule: r, alone, horizon, again }: { rule: Rule; alone: boolea
           <Figure name={t('removedSoFar')} value={compact(r.removed)} />
           <Figure name={t('lastPass')} value={r.lastPass ? time(r.lastPass, { timeStyle: 'medium' }) : '–'} />
           <Figure name={t('visibility')} value={t(r.immediate ? 'immediate' : 'deferred')} />
+          {limits && <Held limits={limits} />}
         </dl>
+        {limits?.archive && <Archive to={limits.archive.to} archived={known.value!.archived} />}
       </div>
       {change && (
         <ChangeRule
           rule={r}
           change={change}
+          limits={limits ?? {}}
           close={(changed) => {
             setChange(undefined);
-            if (changed) again();
+            if (changed) {
+              known.again();
+              again();
+            }
           }}
         />
       )}
@@ -216,3 +193,27 @@ function OneRule({ rule: r, alone, horizon, again }: { rule: Rule; alone: boolea
   );
 }
 
+
+function Held({ limits: { budget, window: open } }: { limits: Limits }) {
+  const most = [budget?.documentsPerSecond && t('nDocuments', { n: budget.documentsPerSecond }), budget?.bytesPerSecond && bytes(budget.bytesPerSecond)].filter(Boolean).join(', ');
+  return (
+    <>
+      <Figure name={t('budget')} value={most ? t('aSecond', { what: most }) : t('noLimit')} />
+      <Figure name={t('window')} value={open ? `${open.from} – ${open.to}` : t('atAnyTime')} hint={open?.timeZone ?? undefined} />
+    </>
+  );
+}
+
+function Archive({ to: place, archived: a }: { to: string; archived?: Archived }) {
+  return (
+    <p>
+      {t('archive')} <span class="mono small">{place}</span>
+      {a && (
+        <span class="quiet small num">
+          {` · ${t('nDocuments', { n: a.documents })} · ${t('archiveObjects', { n: a.objects, bytes: bytes(a.bytes) })}`}
+          {a.last && ` · ${t('archivedLast', { time: time(a.last) })}`}
+        </span>
+      )}
+    </p>
+  );
+}

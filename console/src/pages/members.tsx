@@ -3,6 +3,7 @@ import { useState } from 'preact/hooks';
 import { ask, isRefused } from '../api';
 import { number, span, t, time } from '../i18n';
 import { Dialog, Failure, Figure, seldom, useAnswer } from '../ui/parts';
+import { Table } from '../ui/table';
 import { Act } from './act';
 
 interface Member {
@@ -52,6 +53,7 @@ async function status(passive: boolean): Promise<Status> {
 
 /** How far behind, in seconds, a member is of concern. */
 const farBehind = 10;
+const isFar = (m: Member) => m.behind! - (m.config?.delay ?? 0) >= farBehind;
 
 export function Members() {
   const found = useAnswer(status, [], seldom);
@@ -80,41 +82,29 @@ export function Members() {
                 </button>
               )}
             </div>
-            <div class="scroll" tabIndex={0} role="region" aria-label={t('members')}>
-              <table>
-                <thead>
-                  <tr>
-                    <th scope="col">{t('member')}</th>
-                    <th scope="col">{t('state')}</th>
-                    <th scope="col" class="right">{t('lag')}</th>
-                    <th scope="col" class="right">{t('priority')}</th>
-                    <th scope="col" class="right">{t('votes')}</th>
-                    <th scope="col" class="right">{t('uptime')}</th>
-                    <th scope="col" class="right">{t('ping')}</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {s.members.map((m) => (
-                    <tr key={m.name}>
-                      <td>
-                        <span class="mono">{m.name}</span>
-                        {m.self && <span class="quiet small"> · {t('thisOne')}</span>}
-                        {m.message && <div class="small due">{m.message}</div>}
-                      </td>
-                      <td>
-                        <span class={`tag ${m.up ? (m.state === 'PRIMARY' || m.state === 'SECONDARY' ? '' : 'paused') : 'held'}`}>{m.state}</span>
-                        <div class="quiet small">{[m.config?.hidden && t('hiddenMember'), m.config?.delay ? t('delayed', { span: span(m.config.delay) }) : ''].filter(Boolean).join(', ')}</div>
-                      </td>
-                      <td class={`right num ${m.behind !== undefined && m.behind - (m.config?.delay ?? 0) >= farBehind ? 'due' : ''}`}>{m.behind === undefined || m.state === 'PRIMARY' ? '–' : span(m.behind)}</td>
-                      <td class="right num">{m.config ? number(m.config.priority) : '–'}</td>
-                      <td class="right num">{m.config ? number(m.config.votes) : '–'}</td>
-                      <td class="right num">{m.up ? span(m.uptime) : '–'}</td>
-                      <td class="right num">{m.up && m.ping !== undefined ? t('millis', { n: m.ping }) : '–'}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </div>
+            <Table
+              label={t('members')} rows={s.members} id={(m) => m.name}
+              columns={[
+                [t('member'), (m) => (
+                  <>
+                    <span class="mono">{m.name}</span>
+                    {m.self && <span class="quiet small"> · {t('thisOne')}</span>}
+                    {m.message && <div class="small due">{m.message}</div>}
+                  </>
+                )],
+                [t('state'), (m) => (
+                  <>
+                    <span class={`tag ${m.up ? (m.state === 'PRIMARY' || m.state === 'SECONDARY' ? '' : 'paused') : 'held'}`}>{m.state}</span>
+                    <div class="quiet small">{[m.config?.hidden && t('hiddenMember'), m.config?.delay ? t('delayed', { span: span(m.config.delay) }) : ''].filter(Boolean).join(', ')}</div>
+                  </>
+                )],
+                [t('lag'), (m) => (m.behind === undefined || m.state === 'PRIMARY' ? '–' : <span class={isFar(m) ? 'due' : ''}>{span(m.behind)}</span>), 'right num'],
+                [t('priority'), (m) => (m.config ? number(m.config.priority) : '–'), 'right num'],
+                [t('votes'), (m) => (m.config ? number(m.config.votes) : '–'), 'right num'],
+                [t('uptime'), (m) => (m.up ? span(m.uptime) : '–'), 'right num'],
+                [t('ping'), (m) => (m.up && m.ping !== undefined ? t('millis', { n: m.ping }) : '–'), 'right num'],
+              ]}
+            />
           </section>
         </>
       )}

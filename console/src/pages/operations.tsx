@@ -4,6 +4,7 @@ import { ask, isRefused, live, type Sample } from '../api';
 import { bytes, compact, number, span, t, time, type Key } from '../i18n';
 import { Dialog, Failure, seldom, Segments, useAnswer, visible } from '../ui/parts';
 import { Lines } from '../ui/lines';
+import { Table, Unseen } from '../ui/table';
 import { Act } from './act';
 
 export function Operations() {
@@ -112,42 +113,26 @@ function Now() {
       {found.value?.onlyOwn && <p class="notice">{t('onlyOwn')}</p>}
       {found.value && all.length === 0 && <p class="empty">{t('nothingRuns')}</p>}
       {all.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={t('running')}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t('operation')}</th>
-                <th scope="col">{t('client')}</th>
-                <th scope="col" class="right">{t('runsFor')}</th>
-                <th scope="col"><span class="hidden">{t('kill')}</span></th>
-              </tr>
-            </thead>
-            <tbody>
-              {all.map((o) => (
-                <tr key={o.opid}>
-                  <td>
-                    <span class="mono">{o.op} {o.ns}</span>
-                    {o.plan && <span class="small quiet"> {o.plan}</span>}
-                    {o.waits && <span class="tag held"> {t('waitsForLock')}</span>}
-                    <div class="mono small quiet clip">{o.command}</div>
-                  </td>
-                  <td>
-                    <span class="mono">{o.client}</span>
-                    <div class="quiet small">{o.user}</div>
-                  </td>
-                  <td class={`right num ${o.micros >= slowMicros ? 'due' : ''}`}>{o.micros >= slowMicros ? span(o.micros / 1e6) : t('millis', { n: o.micros / 1000 })}</td>
-                  <td class="right">
-                    {o.own && (
-                      <button type="button" class="danger" disabled={o.dying} aria-label={t('killNamed', { op: String(o.opid) })} onClick={() => kill(o)}>
-                        {t(o.dying ? 'dying' : 'kill')}
-                      </button>
-                    )}
-                  </td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={t('running')} rows={all} id={(o) => o.opid}
+          columns={[
+            [t('operation'), (o) => (
+              <>
+                <span class="mono">{o.op} {o.ns}</span>
+                {o.plan && <span class="small quiet"> {o.plan}</span>}
+                {o.waits && <span class="tag held"> {t('waitsForLock')}</span>}
+                <div class="mono small quiet clip">{o.command}</div>
+              </>
+            )],
+            [t('client'), (o) => [<span class="mono">{o.client}</span>, <div class="quiet small">{o.user}</div>]],
+            [t('runsFor'), (o) => (o.micros >= slowMicros ? <span class="due">{span(o.micros / 1e6)}</span> : t('millis', { n: o.micros / 1000 })), 'right num'],
+            [<Unseen name={t('kill')} />, (o) => o.own && (
+              <button type="button" class="danger" disabled={o.dying} aria-label={t('killNamed', { op: String(o.opid) })} onClick={() => kill(o)}>
+                {t(o.dying ? 'dying' : 'kill')}
+              </button>
+            ), 'right'],
+          ]}
+        />
       )}
       {killing && (
         <Dialog title={t('killTitle', { op: String(killing.opid) })} close={() => kill(undefined)}>
@@ -175,29 +160,19 @@ function SlowOnes() {
       {found.error !== undefined && <Failure error={found.error} again={found.again} />}
       {found.value?.length === 0 && <p class="empty">{t('nothingSlow')}</p>}
       {found.value && found.value.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={t('slow')}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t('operation')}</th>
-                <th scope="col">{t('time')}</th>
-                <th scope="col" class="right">{t('took')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {found.value.map((o, i) => (
-                <tr key={i}>
-                  <td>
-                    <span class="mono">{o.ns}</span> <span class="small quiet">{o.plan}</span>
-                    <div class="mono small quiet clip">{o.command}</div>
-                  </td>
-                  <td class="num">{time(o.at)}</td>
-                  <td class="right num due">{t('millis', { n: o.millis })}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={t('slow')} rows={found.value}
+          columns={[
+            [t('operation'), (o) => (
+              <>
+                <span class="mono">{o.ns}</span> <span class="small quiet">{o.plan}</span>
+                <div class="mono small quiet clip">{o.command}</div>
+              </>
+            )],
+            [t('time'), (o) => time(o.at), 'num'],
+            [t('took'), (o) => t('millis', { n: o.millis }), 'right num due'],
+          ]}
+        />
       )}
     </>
   );

@@ -1,13 +1,13 @@
 // Forms that make and change rules. What would happen is shown before anything does.
 import { useEffect, useState } from 'preact/hooks';
 import type { Sent } from '../ejson';
-import { bytes, t } from '../i18n';
-import { changing, dryRun, type Forecast, making, type Rule } from '../rules';
+import { bytes, number, span, t } from '../i18n';
+import { changing, dryRun, type Forecast, type Limits, making, type Rule } from '../rules';
 import { Forecast as Chart } from '../ui/chart';
 import { Dialog, Failure, Field, Segments } from '../ui/parts';
 import { Act } from './act';
 
-export type Change = 'pause' | 'resume' | 'stop' | 'change';
+export type Change = 'pause' | 'resume' | 'stop' | 'change' | 'limits';
 
 const units = { second: 1, minute: 60, hour: 3600, day: 86400 };
 type Unit = keyof typeof units;
@@ -75,7 +75,7 @@ function Outcome({ said }: { said: { forecast?: Forecast; note?: string; error?:
             {f.dueBytes ? <span class="quiet small">{bytes(f.dueBytes)}</span> : null}
             {f.never ? <span class="quiet small">{t('never', { n: f.never })}</span> : null}
           </p>
-          <Chart bars={f.days} due={f.due} later={f.laterThanDays} daily />
+          <Chart bars={f.bars.days} due={f.due} later={f.later.days} daily />
           {said.note && <p class="notice warn">{said.note}</p>}
         </>
       )}
@@ -120,29 +120,104 @@ export function MakeRule({ db: givenDB, coll: givenColl, close }: { db?: string;
   );
 }
 
-export function ChangeRule({ rule, change, close }: { rule: Rule; change: Change; close: (changed: boolean) => void }) {
-  const title = t(`${change}Title`, { rule: rule.name });
-  const [seconds, after] = useAfter(Math.max(0, rule.seconds));
-  const due = rule.forecast.due;
-  const said = useDryRun(rule.db, change === 'change' && seconds !== undefined ? changing(rule, { seconds }, true) : undefined);
-  const to = { pause: { paused: true }, resume: { paused: false }, stop: { seconds: 'off' as const }, change: { seconds: seconds ?? 0 } }[change];
-  const act = { db: rule.db, command: changing(rule, to), close };
+export function ChangeRule({ rule, change, limits, close }: { rule: Rule; change: Change; limits: Limits; close: (changed: boolean) => void }) {
   return (
-    <Dialog title={title} close={() => close(false)}>
+    <Dialog title={t(`${change}Title`, { rule: rule.name })} close={() => close(false)}>
       <div class="stack">
         {change === 'change' ? (
-          <>
-            {after}
-            <Outcome said={said} />
-            <Act {...act} ready={said.forecast !== undefined} due={said.forecast?.due ?? 0} label={t('changeRule')} />
-          </>
+          <ChangeTime rule={rule} close={close} />
+        ) : change === 'limits' ? (
+          <ChangeLimits rule={rule} limits={limits} close={close} />
         ) : (
           <>
-            <p>{t(`${change}Text`, { n: due })}</p>
-            <Act {...act} ready due={change === 'resume' ? due : 0} label={t(change)} />
+            <p>{t(`${change}Text`, { n: rule.forecast.due })}</p>
+            <Act
+              db={rule.db} command={changing(rule, { pause: { paused: true }, resume: { paused: false }, stop: { seconds: 'off' as const } }[change])}
+              ready due={change === 'resume' ? rule.forecast.due : 0} label={t(change)} close={close}
+            />
           </>
         )}
       </div>
     </Dialog>
+  );
+}
+
+type Form = { rule: Rule; close: (changed: boolean) => void };
+
+function ChangeTime({ rule, close }: Form) {
+  const [seconds, after] = useAfter(Math.max(0, rule.seconds));
+  const said = useDryRun(rule.db, seconds !== undefined ? changing(rule, { seconds }, true) : undefined);
+  return (
+    <>
+      {after}
+      <Outcome said={said} />
+      <Act db={rule.db} command={changing(rule, { seconds: seconds ?? 0 })} ready={said.forecast !== undefined} due={said.forecast?.due ?? 0} label={t('changeRule')} close={close} />
+    </>
+  );
+}
+
+/** A limit as it was typed: null for none, undefined for what is no whole number above 0. */
+const most = (text: string) => (text === '' ? null : /^[1-9]\d{0,17}$/.test(text) ? Number(text) : undefined);
+
+/** How many seconds of a day a window is open. */
+function openFor(w: Limits['window']): number {
+  const [from = 0, to = 0] = w ? [w.from, w.to].map((at) => Number(at.slice(0, 2)) * 3600 + Number(at.slice(3)) * 60) : [];
+  return (to - from + 86400) % 86400 || 86400;
+}
+
+function ChangeLimits({ rule, limits: is, close }: Form & { limits: Limits }) {
+  const [documents, setDocuments] = useState(String(is.budget?.documentsPerSecond ?? ''));
+  const [size, setSize] = useState(String(is.budget?.bytesPerSecond ?? ''));
+  const [from, setFrom] = useState(is.window?.from ?? '');
+  const [until, setUntil] = useState(is.window?.to ?? '');
+  const [zone, setZone] = useState(is.window?.timeZone ?? '');
+  const [visibility, see] = useState<NonNullable<Limits['visibility']>>(rule.immediate ? 'immediate' : 'deferred');
+  const [documentsPerSecond, bytesPerSecond] = [most(documents), most(size)];
+  const right = documentsPerSecond !== undefined && bytesPerSecond !== undefined && (from === '') === (until === '');
+  const open = from === '' ? null : { from, to: until, timeZone: zone || null };
+  // What stays as it is is not said: a rule may have it from its collection.
+  const limits: Limits = {
+    ...((visibility === 'immediate') !== rule.immediate && { visibility }),
+    ...((documentsPerSecond !== (is.budget?.documentsPerSecond ?? null) || bytesPerSecond !== (is.budget?.bytesPerSecond ?? null)) && { budget: { documentsPerSecond, bytesPerSecond } }),
+    ...((from !== (is.window?.from ?? '') || until !== (is.window?.to ?? '') || zone !== (is.window?.timeZone ?? '')) && { window: open }),
+  };
+  const said = useDryRun(rule.db, right && Object.keys(limits).length > 0 ? changing(rule, { limits }, true) : undefined);
+  const f = said.forecast;
+  const busiest = f && Math.max(...f.bars.days.map((b) => b.n));
+  const inADay = documentsPerSecond ? documentsPerSecond * openFor(open) : Infinity;
+  const lasts = f && Math.max(documentsPerSecond ? f.due / documentsPerSecond : 0, bytesPerSecond ? (f.dueBytes ?? 0) / bytesPerSecond : 0);
+  const field = (label: string, value: string, set: (v: string) => void, more: object = {}) => (
+    <Field label={label}>
+      <input value={value} spellcheck={false} autocapitalize="off" onInput={(e) => set(e.currentTarget.value.trim())} {...more} />
+    </Field>
+  );
+  const whole = (n: number | null | undefined) => ({ inputMode: 'numeric', placeholder: t('noLimit'), 'aria-invalid': n === undefined });
+  return (
+    <>
+      <div class="grid2">
+        {field(t('docsPerSecond'), documents, setDocuments, whole(documentsPerSecond))}
+        {field(t('bytesPerSecond'), size, setSize, whole(bytesPerSecond))}
+      </div>
+      <div class="grid2">
+        {field(t('windowFrom'), from, setFrom, { type: 'time' })}
+        {field(t('windowTo'), until, setUntil, { type: 'time' })}
+      </div>
+      <div class="grid2">
+        {field(t('timeZone'), zone, setZone, { placeholder: 'UTC', disabled: from === '' })}
+        <Field label={t('visibility')}>
+          <select value={visibility} onChange={(e) => see(e.currentTarget.value as 'immediate')}>
+            {(['deferred', 'immediate'] as const).map((v) => (
+              <option key={v} value={v}>
+                {t(v)}
+              </option>
+            ))}
+          </select>
+        </Field>
+      </div>
+      <Outcome said={said} />
+      {lasts !== undefined && lasts > 0 && <p class="notice">{t('paceOfDue', { span: span(lasts) })}</p>}
+      {busiest !== undefined && busiest > inADay && <p class="notice warn">{t('fallsBehind', { n: busiest, most: number(inADay) })}</p>}
+      <Act db={rule.db} command={changing(rule, { limits })} ready={f !== undefined} due={0} label={t('setLimits')} close={close} />
+    </>
   );
 }

@@ -7,6 +7,7 @@ import { bytes, compact, number, span, t } from '../i18n';
 import { to } from '../route';
 import { Dialog, Failure, seldom, useAnswer } from '../ui/parts';
 import { Ring } from '../ui/ring';
+import { Table } from '../ui/table';
 import { Act } from './act';
 
 interface Host {
@@ -130,31 +131,15 @@ export function Shards() {
             {c.collections.length === 0 ? (
               <p class="empty">{t('noSharded')}</p>
             ) : (
-              <div class="scroll" tabIndex={0} role="region" aria-label={t('shardedCollections')}>
-                <table>
-                  <thead>
-                    <tr>
-                      <th scope="col">{t('collection')}</th>
-                      <th scope="col">{t('shardKey')}</th>
-                      <th scope="col" class="right">{t('documents')}</th>
-                      <th scope="col" class="right">{t('size')}</th>
-                    </tr>
-                  </thead>
-                  <tbody>
-                    {c.collections.map((x) => {
-                      const dot = x.ns.indexOf('.');
-                      return (
-                        <tr key={x.ns}>
-                          <td><a class="mono" href={to('cluster', x.ns.slice(0, dot), x.ns.slice(dot + 1))}>{x.ns}</a></td>
-                          <td class="mono">{shell(x.key)}</td>
-                          <td class="right num">{compact(x.parts.reduce((n, p) => n + p.documents, 0))}</td>
-                          <td class="right num">{bytes(x.parts.reduce((n, p) => n + p.bytes, 0))}</td>
-                        </tr>
-                      );
-                    })}
-                  </tbody>
-                </table>
-              </div>
+              <Table
+                label={t('shardedCollections')} rows={c.collections} id={(x) => x.ns}
+                columns={[
+                  [t('collection'), ({ ns }) => <a class="mono" href={to('cluster', ns.slice(0, ns.indexOf('.')), ns.slice(ns.indexOf('.') + 1))}>{ns}</a>],
+                  [t('shardKey'), (x) => shell(x.key), 'mono'],
+                  [t('documents'), (x) => compact(x.parts.reduce((n, p) => n + p.documents, 0)), 'right num'],
+                  [t('size'), (x) => bytes(x.parts.reduce((n, p) => n + p.bytes, 0)), 'right num'],
+                ]}
+              />
             )}
           </section>
         </>
@@ -176,41 +161,21 @@ function ShardTable({ shards }: { shards: Shard[] }) {
   return (
     <section class="card">
       <div class="card-head"><h2>{t('shards')}</h2></div>
-      <div class="scroll" tabIndex={0} role="region" aria-label={t('shards')}>
-        <table>
-          <thead>
-            <tr>
-              <th scope="col">{t('shard')}</th>
-              <th scope="col">{t('hosts')}</th>
-              <th scope="col">{t('zones')}</th>
-              <th scope="col">{t('databasesHere')}</th>
-              <th scope="col" class="right">{t('documents')}</th>
-              <th scope="col" class="right">{t('size')}</th>
-            </tr>
-          </thead>
-          <tbody>
-            {shards.map((s) => (
-              <tr key={s.id}>
-                <td>
-                  <span class="mono">{s.id}</span>
-                  {s.draining && <div class="tag held">{t('draining')}</div>}
-                </td>
-                <td>
-                  {s.hosts.map((h) => (
-                    <div key={h.address}>
-                      <span class="mono">{h.address}</span> <span class={`small ${h.state === 'notAnswering' ? 'due' : 'quiet'}`}>{t(h.state)}</span>
-                    </div>
-                  ))}
-                </td>
-                <td>{s.zones.join(', ') || '–'}</td>
-                <td class="mono">{s.databases.slice(0, 20).join(', ') + (s.databases.length > 20 ? ' …' : '') || '–'}</td>
-                <td class="right num">{compact(s.documents)}</td>
-                <td class="right num">{bytes(s.bytes)}</td>
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </div>
+      <Table
+        label={t('shards')} rows={shards} id={(s) => s.id}
+        columns={[
+          [t('shard'), (s) => [<span class="mono">{s.id}</span>, s.draining && <div class="tag held">{t('draining')}</div>]],
+          [t('hosts'), (s) => s.hosts.map((h) => (
+            <div key={h.address}>
+              <span class="mono">{h.address}</span> <span class={`small ${h.state === 'notAnswering' ? 'due' : 'quiet'}`}>{t(h.state)}</span>
+            </div>
+          ))],
+          [t('zones'), (s) => s.zones.join(', ') || '–'],
+          [t('databasesHere'), (s) => s.databases.slice(0, 20).join(', ') + (s.databases.length > 20 ? ' …' : '') || '–', 'mono'],
+          [t('documents'), (s) => compact(s.documents), 'right num'],
+          [t('size'), (s) => bytes(s.bytes), 'right num'],
+        ]}
+      />
     </section>
   );
 }

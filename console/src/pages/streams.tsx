@@ -4,6 +4,7 @@ import { ask, isRefused, tail, type Change } from '../api';
 import { Doc, plain, shell, type Value } from '../ejson';
 import { number, span, t, time } from '../i18n';
 import { Failure, Field, Figure, seldom, useAnswer, visible } from '../ui/parts';
+import { Table } from '../ui/table';
 import { Tree } from '../ui/tree';
 
 export const Streams = () => (
@@ -73,30 +74,16 @@ function Open() {
       )}
       {found.value && streams.length === 0 && <p class="empty">{t('noStreams')}</p>}
       {streams.length > 0 && (
-        <div class="scroll" tabIndex={0} role="region" aria-label={t('openStreams')}>
-          <table>
-            <thead>
-              <tr>
-                <th scope="col">{t('watches')}</th>
-                <th scope="col">{t('client')}</th>
-                <th scope="col">{t('began')}</th>
-                <th scope="col">{t('lastRead')}</th>
-                <th scope="col" class="right">{t('events')}</th>
-              </tr>
-            </thead>
-            <tbody>
-              {streams.map((s, i) => (
-                <tr key={i}>
-                  <td class={s.ns ? 'mono' : ''}>{s.ns || t('allData')}</td>
-                  <td class="mono">{s.client || '–'}</td>
-                  <td class="num">{s.began ? time(s.began) : '–'}</td>
-                  <td class="num">{s.read ? time(s.read, { timeStyle: 'medium' }) : t('readNow')}</td>
-                  <td class="right num">{number(s.events)}</td>
-                </tr>
-              ))}
-            </tbody>
-          </table>
-        </div>
+        <Table
+          label={t('openStreams')} rows={streams}
+          columns={[
+            [t('watches'), (s) => <span class={s.ns ? 'mono' : ''}>{s.ns || t('allData')}</span>],
+            [t('client'), (s) => s.client || '–', 'mono'],
+            [t('began'), (s) => (s.began ? time(s.began) : '–'), 'num'],
+            [t('lastRead'), (s) => (s.read ? time(s.read, { timeStyle: 'medium' }) : t('readNow')), 'num'],
+            [t('events'), (s) => number(s.events), 'right num'],
+          ]}
+        />
       )}
     </section>
   );

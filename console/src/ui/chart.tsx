@@ -18,6 +18,7 @@ export function ceiling(n: number): number {
   return [1, 1.5, 2, 3, 4, 5, 6, 8].map((m) => m * unit).find((m) => m >= n && Number.isInteger(m)) ?? 10 * unit;
 }
 
+/** What comes due; a bar of a day is called by its day, a shorter one by its time. */
 export function Forecast({ bars, due, later, daily }: { bars: Bar[]; due: number; later: number; daily: boolean }) {
   const [at, setAt] = useState<number | null>(null);
   const box = useRef<SVGSVGElement>(null);
@@ -33,7 +34,7 @@ export function Forecast({ bars, due, later, daily }: { bars: Bar[]; due: number
   const every = Math.ceil((daily ? 62 : 52) / step); // bars from one label to the next
   const y = (n: number) => (height - below) * (1 - n / top);
   const label = (d: Date) => time(d, daily ? { day: 'numeric', month: 'short' } : { hour: '2-digit', minute: '2-digit' });
-  // Bars of an hour are of two days: what is beside no axis has the date, too.
+  // Shorter bars are of two days: what is beside no axis has the date, too.
   const full = (d: Date) => time(d, daily ? { dateStyle: 'medium' } : { day: 'numeric', month: 'short', hour: '2-digit', minute: '2-digit' });
   const says = (i: number) => {
     const b = all[i]!;

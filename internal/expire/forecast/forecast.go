@@ -15,22 +15,25 @@ const (
 	// interruptEvery is how many documents are read between two checks of the context.
 	interruptEvery = 128
 
-	forecastHours = 24
-	forecastDays  = 30
-	hourMillis    = int64(time.Hour / time.Millisecond)
-	dayMillis     = 24 * hourMillis
+	forecastMinutes = 60
+	forecastHours   = 24
+	forecastDays    = 30
+	minuteMillis    = int64(time.Minute / time.Millisecond)
+	hourMillis      = 60 * minuteMillis
+	dayMillis       = 24 * hourMillis
 )
 
 // Forecast says what comes due by a rule, and when. Its instants are in
 // milliseconds since 1970, schema.Never for none.
 type Forecast struct {
-	Now    int64
-	Due    Tally // at Now, and before
-	Oldest int64 // of what is due
-	Next   int64 // of the rest
-	Hours  [forecastHours]Tally
-	Days   [forecastDays]Tally // the first is the sum of Hours
-	Later  Tally
+	Now     int64
+	Due     Tally // at Now, and before
+	Oldest  int64 // of what is due
+	Next    int64 // of the rest
+	Minutes [forecastMinutes]Tally
+	Hours   [forecastHours]Tally // the first is the sum of Minutes
+	Days    [forecastDays]Tally  // the first is the sum of Hours
+	Later   Tally
 	// Never counts what has no instant; only a forecast from documents knows it.
 	Never Tally
 	// Sized says that bytes were counted as well, and Bucketed that the documents
@@ -104,6 +107,9 @@ func (f *Forecast) count(due int64, t Tally) {
 	}
 	switch {
 	case in < dayMillis:
+		if in < hourMillis {
+			f.Minutes[in/minuteMillis].add(t)
+		}
 		f.Hours[in/hourMillis].add(t)
 		f.Days[0].add(t)
 	case in < forecastDays*dayMillis:
@@ -122,43 +128,47 @@ func OfIndex(ctx context.Context, x *exec.Executor, c *catalog.Collection, r *ca
 	if r.Index.Multikey().Any() {
 		s.CountOnce()
 	}
-	due, err := s.Count(ctx, r, r.DueRanges(now))
-	if err != nil {
-		return nil, err
-	}
-	f.Due.Documents = due
-	from := now
-	for i := range forecastHours + forecastDays {
-		to := now + int64(i+1)*hourMillis
-		day := 0
-		if i >= forecastHours {
-			day = i - forecastHours + 1
-			to = now + int64(day+1)*dayMillis
-		}
-		last := day == forecastDays
-		if last {
-			to = schema.Never - 1
-		}
-		n, err := s.Count(ctx, r, r.RangesBetween(from, to))
-		if err != nil {
-			return nil, err
-		}
-		switch {
-		case last:
-			f.Later.Documents = n
-		case day == 0:
-			f.Hours[i].Documents = n
-			f.Days[0].Documents += n
-		default:
-			f.Days[day].Documents = n
-		}
-		from = to
-	}
+	var err error
 	if f.Oldest, err = s.First(ctx, r, r.DueRanges(now)); err != nil {
 		return nil, err
 	}
-	f.Next, err = s.First(ctx, r, r.RangesBetween(now, schema.Never-1))
-	return f, err
+	if f.Next, err = s.First(ctx, r, r.RangesBetween(now, schema.Never-1)); err != nil {
+		return nil, err
+	}
+	if f.Due.Documents, err = s.Count(ctx, r, r.DueRanges(now)); err != nil {
+		return nil, err
+	}
+	from := now
+	count := func(t *Tally, to int64) error {
+		if to == from {
+			return nil
+		}
+		n, err := s.Count(ctx, r, r.RangesBetween(from, to))
+		t.Documents += n
+		from = to
+		return err
+	}
+	for i := range f.Minutes {
+		if f.Next > now+hourMillis {
+			break // none has any
+		}
+		if err := count(&f.Minutes[i], now+int64(i+1)*minuteMillis); err != nil {
+			return nil, err
+		}
+		f.Hours[0].add(f.Minutes[i])
+	}
+	for i := range f.Hours {
+		if err := count(&f.Hours[i], now+int64(i+1)*hourMillis); err != nil {
+			return nil, err
+		}
+		f.Days[0].add(f.Hours[i])
+	}
+	for i := range f.Days[1:] {
+		if err := count(&f.Days[i+1], now+int64(i+2)*dayMillis); err != nil {
+			return nil, err
+		}
+	}
+	return f, count(&f.Later, schema.Never-1)
 }
 
 // fields writes the counts of t.
@@ -173,7 +183,7 @@ func (f *Forecast) fields(b *bson.Builder, t Tally) {
 }
 
 // Append writes the forecast's fields: dueNow, oldestDue, nextDue, and a
-// histogram of the hours and days in which something comes due.
+// histogram of the minutes, hours and days in which something comes due.
 func (f *Forecast) Append(b *bson.Builder) {
 	tally := func(name string, t Tally) {
 		b.OpenDoc(name)
@@ -191,6 +201,7 @@ func (f *Forecast) Append(b *bson.Builder) {
 	date("oldestDue", f.Oldest)
 	date("nextDue", f.Next)
 	b.OpenDoc("histogram")
+	f.appendBars(b, "minutes", f.Minutes[:], minuteMillis)
 	f.appendBars(b, "hours", f.Hours[:], hourMillis)
 	f.appendBars(b, "days", f.Days[:], dayMillis)
 	tally("later", f.Later)
