@@ -1,5 +1,9 @@
 # `make` alone prints what there is.
 export CGO_ENABLED = 0
+# The same for all that is built here, so that each package is compiled once and not once for
+# each target. grpcnotrace leaves out pages of grpc-go that nobody serves, and what they need.
+TAGS := grpcnotrace
+export GOFLAGS := $(filter-out -trimpath -tags=%,$(GOFLAGS)) -trimpath -tags=$(TAGS)
 GO ?= go
 BIN := bin/mayfly
 STATICCHECK := tools/bin/staticcheck
@@ -12,7 +16,7 @@ help: ## print the targets
 
 .PHONY: build
 build: ## build the server: bin/mayfly
-	$(GO) build -trimpath -tags grpcnotrace -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
+	$(GO) build -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
 
 # What make dist builds for, and what it writes into the binaries and packages.
 ARCHES ?= amd64 arm64
@@ -25,10 +29,10 @@ COMMITTED ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bin/dist
 	rm -rf bin/dist bin/release
 	for arch in $(ARCHES); do \
-		GOOS=linux GOARCH=$$arch $(GO) build -trimpath -buildvcs=false -tags grpcnotrace \
+		GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false \
 			-ldflags '-s -w -X github.com/mayflydb/mayfly/internal/config.Revision=$(REVISION)' -o bin/release/mayfly-$$arch ./cmd/mayfly || exit 1; \
 	done
-	cd packaging && $(GO) build -trimpath -buildvcs=false -o ../bin/packaging .
+	cd packaging && $(GO) build -buildvcs=false -o ../bin/packaging .
 	bin/packaging -version $(VERSION) -time $(COMMITTED) -files packaging/files -out bin/dist $(foreach a,$(ARCHES),-binary $(a)=bin/release/mayfly-$(a))
 
 .PHONY: test-dist
@@ -45,7 +49,7 @@ test: lint test-unit test-e2e ## install what the tests need, then run all of th
 
 .PHONY: test-unit
 test-unit: ## the Go tests with assertions on, without anything to install
-	$(GO) test -tags invariants -timeout 15m ./cmd/... ./embed/... ./internal/...
+	$(GO) test -tags invariants,$(TAGS) -timeout 15m ./cmd/... ./embed/... ./internal/...
 
 .PHONY: test-e2e
 test-e2e: build ## real drivers, mongosh, applications, crashes and full disks against a real server
@@ -100,7 +104,7 @@ MOVES ?= 50
 
 .PHONY: test-moves
 test-moves: ## a range moved under writes, MOVES=50 times, three at a time so that they wait for each other: is no change lost?
-	$(GO) test -c -tags invariants -o bin/moves.test ./internal/cluster/shardsvr
+	$(GO) test -c -tags invariants,$(TAGS) -o bin/moves.test ./internal/cluster/shardsvr
 	cd internal/cluster/shardsvr && seq $(MOVES) | xargs -n 1 -P 3 $(abspath bin/moves.test) -test.run 'TestMove$$' -test.timeout 5m -test.count 1 --
 test-backup: build ## 200 restores of a set under load to times chosen at random
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 60m ./e2e/backup -run TestAt -backup.restores 200
@@ -111,7 +115,7 @@ FROM ?= 329ed436
 .PHONY: test-upgrade
 test-upgrade: build ## a set goes from another revision to this build and back, member by member: FROM=revision
 	rm -rf bin/from && git worktree prune && git worktree add --detach bin/from $(FROM)
-	cd bin/from && $(GO) build -trimpath -buildvcs=false -tags grpcnotrace -ldflags '-s -w' -o ../mayfly-from ./cmd/mayfly
+	cd bin/from && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../mayfly-from ./cmd/mayfly
 	git worktree remove --force bin/from
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 10m ./e2e/upgrade -upgrade.from $(abspath bin/mayfly-from)
 
@@ -128,9 +132,9 @@ fuzz: ## every fuzz function of the tree, FUZZTIME=10s each
 lint: $(STATICCHECK) ## formatting, vet, staticcheck, licences, known vulnerabilities
 	@test -z "$$(gofmt -l $$(git ls-files '*.go'))" || { gofmt -l $$(git ls-files '*.go'); exit 1; }
 	$(GO) vet ./...
-	$(GO) vet -tags invariants ./internal/invariant
+	$(GO) vet -tags invariants,$(TAGS) ./internal/invariant
 	$(STATICCHECK) ./...
-	cd packaging && $(GO) build -trimpath -buildvcs=false -o ../bin/checklicences ./checklicences
+	cd packaging && $(GO) build -buildvcs=false -o ../bin/checklicences ./checklicences
 	bin/checklicences
 	./tools/vulnerabilities
 
@@ -140,7 +144,7 @@ $(STATICCHECK): tools/go.mod tools/go.sum
 
 .PHONY: bench
 bench: build ## a server beside PostgreSQL and Pebble, as a table; BENCH='-rows expiry' and the like choose
-	$(GO) build -trimpath -o bin/mayfly-bench ./cmd/mayfly-bench
+	$(GO) build -o bin/mayfly-bench ./cmd/mayfly-bench
 	./internal/bench/run $(BENCH)
 
 .PHONY: bench-go

@@ -34,8 +34,8 @@ func (b *bench) replicaExpiry(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %s: %w", replicaExpiryRow, way.name, err)
 		}
 		fmt.Fprintf(w, "%s\t%.2f\t%.0f\t%s\t\n", way.name, r.took.Seconds(), float64(b.o.ExpiryDocuments)/r.took.Seconds(), micros(r.cpu))
-		names = append(names, way.name+", before", "during")
-		parts = append(parts, r.before, r.during)
+		names = append(names, way.name+", before", "again", "during")
+		parts = append(parts, r.before, r.again, r.during)
 	}
 	if err := w.Flush(); err != nil {
 		return err
@@ -48,7 +48,13 @@ type setRemoval struct {
 	took           time.Duration
 	cpu            time.Duration // per document, of all members
 	before, during steadyPhases
+	// again is a phase without a removal that lasts about as long as one: how far it is from
+	// before says how far during may be by chance.
+	again steadyPhases
 }
+
+// expiryAgain is how long a phase without a removal is beside one.
+const expiryAgain = 3 * time.Second
 
 // expireOnSet fills a collection and has it expire; off is a parameter that is false
 // during the removal, "" for none.
@@ -69,6 +75,9 @@ func (b *bench) expireOnSet(ctx context.Context, s *replicaSet, off string) (r s
 		return r, err
 	}
 	if r.before, err = steadyWhile(ctx, s, liveDocuments, func() error { time.Sleep(liveQuiet); return nil }); err != nil {
+		return r, err
+	}
+	if r.again, err = steadyWhile(ctx, s, liveDocuments, func() error { time.Sleep(expiryAgain); return nil }); err != nil {
 		return r, err
 	}
 	used, err := s.cpu()
