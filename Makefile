@@ -3,7 +3,7 @@ export CGO_ENABLED = 0
 # The same for all that is built here, so that each package is compiled once and not once for
 # each target. grpcnotrace leaves out pages of grpc-go that nobody serves, and what they need.
 TAGS := grpcnotrace
-export GOFLAGS := $(filter-out -trimpath -tags=%,$(GOFLAGS)) -trimpath -tags=$(TAGS)
+export GOFLAGS := $(filter-out -trimpath -buildvcs=% -tags=%,$(GOFLAGS)) -trimpath -buildvcs=false -tags=$(TAGS)
 GO ?= go
 BIN := bin/mayfly
 STATICCHECK := tools/bin/staticcheck
@@ -16,7 +16,7 @@ help: ## print the targets
 
 .PHONY: build
 build: ## build the server: bin/mayfly
-	$(GO) build -ldflags '-s -w' -o $(BIN) ./cmd/mayfly
+	$(GO) build -ldflags '$(LDFLAGS)' -o $(BIN) ./cmd/mayfly
 
 # What make dist builds for, and what it writes into the binaries and packages.
 ARCHES ?= amd64 arm64
@@ -24,15 +24,15 @@ VERSION := $(shell sed -n 's/^const Version = "\(.*\)"/\1/p' internal/config/ver
 # Without git there is none of the two: unknown, and the beginning of 1970.
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null || echo unknown)
 COMMITTED ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
+LDFLAGS := -s -w -X github.com/mayflydb/mayfly/internal/config.Revision=$(REVISION)
 
 .PHONY: dist
 dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bin/dist
 	rm -rf bin/dist bin/release
 	for arch in $(ARCHES); do \
-		GOOS=linux GOARCH=$$arch $(GO) build -buildvcs=false \
-			-ldflags '-s -w -X github.com/mayflydb/mayfly/internal/config.Revision=$(REVISION)' -o bin/release/mayfly-$$arch ./cmd/mayfly || exit 1; \
+		GOOS=linux GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o bin/release/mayfly-$$arch ./cmd/mayfly || exit 1; \
 	done
-	cd packaging && $(GO) build -buildvcs=false -o ../bin/packaging .
+	cd packaging && $(GO) build -o ../bin/packaging .
 	bin/packaging -version $(VERSION) -time $(COMMITTED) -files packaging/files -out bin/dist $(foreach a,$(ARCHES),-binary $(a)=bin/release/mayfly-$(a))
 
 .PHONY: test-dist
@@ -115,7 +115,7 @@ FROM ?= 329ed436
 .PHONY: test-upgrade
 test-upgrade: build ## a set goes from another revision to this build and back, member by member: FROM=revision
 	rm -rf bin/from && git worktree prune && git worktree add --detach bin/from $(FROM)
-	cd bin/from && $(GO) build -buildvcs=false -ldflags '-s -w' -o ../mayfly-from ./cmd/mayfly
+	cd bin/from && $(GO) build -ldflags '-s -w' -o ../mayfly-from ./cmd/mayfly
 	git worktree remove --force bin/from
 	MAYFLY_BIN=$(abspath $(BIN)) $(GO) test -count=1 -v -timeout 10m ./e2e/upgrade -upgrade.from $(abspath bin/mayfly-from)
 
@@ -134,7 +134,7 @@ lint: $(STATICCHECK) ## formatting, vet, staticcheck, licences, known vulnerabil
 	$(GO) vet ./...
 	$(GO) vet -tags invariants,$(TAGS) ./internal/invariant
 	$(STATICCHECK) ./...
-	cd packaging && $(GO) build -buildvcs=false -o ../bin/checklicences ./checklicences
+	cd packaging && $(GO) build -o ../bin/checklicences ./checklicences
 	bin/checklicences
 	./tools/vulnerabilities
 
