@@ -222,7 +222,7 @@ func (c *Conn) roundTrip(m *wire.Message) (bson.Doc, error) {
 	if err != nil {
 		return nil, lost(err)
 	}
-	answer, err := wire.Parse(f)
+	answer, err := wire.ParseReply(f)
 	if err != nil {
 		return nil, lost(err)
 	}

@@ -93,6 +93,8 @@ type Dispatcher struct {
 	// Transact runs a statement of a transaction on a router; nil on other servers. What ends
 	// a transaction is a command of its own.
 	Transact func(ctx context.Context, op *Op, run Handler) error
+	// WithoutLocal refuses commands on the database local, of which each server has its own.
+	WithoutLocal bool
 	// Abandon aborts the transaction of a session that was ended or killed, on a router; nil
 	// on other servers.
 	Abandon func(id SessionID)
@@ -196,6 +198,9 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 	if op.Command == nil {
 		d.Metrics.Unknown.Add(1)
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", op.Name)
+	}
+	if d.WithoutLocal && op.DB == "local" {
+		return mongoerr.New(mongoerr.IllegalOperation, "Can't use 'local' database through mongos")
 	}
 	if !ValidDatabaseName(op.DB) {
 		return mongoerr.New(mongoerr.InvalidNamespace, "Invalid database name: '%s'", op.DB)

@@ -121,7 +121,7 @@ func (d *Dispatcher) performOnMember(ctx context.Context, op *Op) error {
 			return err
 		}
 	}
-	if op.ReadConcern.Level == "snapshot" && (!op.InTransaction() || op.ReadConcern.AtClusterTime != 0) {
+	if op.ReadConcern.Level == "snapshot" && op.Command.Kind != KindGetMore && (!op.InTransaction() || op.ReadConcern.AtClusterTime != 0) {
 		if err := d.takeState(ctx, op); err != nil {
 			return err
 		}

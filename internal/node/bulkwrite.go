@@ -336,7 +336,7 @@ func (b *bulk) parseUpdate(c *catalog.Collection, a *command.Args) (*exec.Update
 	q.Hint = a.Value("hint")
 	u := &exec.Update{Query: q.Query, Multi: a.Bool("multi"), Upsert: a.Bool("upsert"), KeepZeroTimestamps: keepsZeroTimestamps(&b.op.Args)}
 	if a.Has("sort") {
-		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("filter")); err != nil {
+		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("filter"), c, s.collation); err != nil {
 			return nil, err
 		}
 		q.AllowDiskUse = true

@@ -1,7 +1,6 @@
 package node
 
 import (
-	"github.com/mayflydb/mayfly/internal/auth"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
@@ -33,12 +32,8 @@ var planParameters = []struct {
 // stores.
 func (n *Node) registerParameters(p *command.Params) {
 	p.Fixed("featureCompatibilityVersion", false, n.featureVersionParameter)
-	p.Fixed("authenticationMechanisms", true, func() bson.Value {
-		return bson.Array(bson.String(auth.X509), bson.String(auth.ScramSHA1), bson.String(auth.ScramSHA256))
-	})
+	process.RegisterParameters(p)
 	process.RegisterTestCommands(n.Dispatcher)
-	p.Fixed("KeysRotationIntervalSec", true, func() bson.Value { return bson.Int32(7776000) })
-	p.Fixed("ShardingTaskExecutorPoolReplicaSetMatching", true, func() bson.Value { return bson.String("automatic") })
 	for _, q := range planParameters {
 		p.Fixed(q.name, true, func() bson.Value { return q.value })
 	}

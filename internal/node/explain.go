@@ -140,7 +140,7 @@ const explainTail = 64 << 10
 // which there is no room is left out, with the server's warning.
 func (n *Node) writeExplainTail(op *command.Op, body bson.Doc) {
 	b := op.Reply
-	if hash := queryShapeHash(op.DB, body); hash != "" {
+	if hash := QueryShapeHash(op.DB, body); hash != "" {
 		b.String("queryShapeHash", hash)
 	}
 	if b.Len()+len(body) < schema.MaxDocument-explainTail {

@@ -155,7 +155,7 @@ func (n *Node) findAndModifyQuery(op *command.Op, c *catalog.Collection, a *comm
 		return nil, nil, err
 	}
 	q.Hint, q.AllowDiskUse = a.Value("hint"), true
-	if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("query")); err != nil {
+	if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("query"), c, s.collation); err != nil {
 		return nil, nil, err
 	}
 	if !a.Has("fields") || a.Doc("fields").IsEmpty() {

@@ -112,7 +112,7 @@ func (x *QuerySettings) of(db string, query bson.Doc) *querySetting {
 	if shapes == nil {
 		return nil
 	}
-	return shapes[queryShapeHash(db, query)]
+	return shapes[QueryShapeHash(db, query)]
 }
 
 // Of returns what is set for the shape of a query, {indexHints, …}; nil for nothing. Errors: 411

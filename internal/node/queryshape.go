@@ -8,11 +8,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
-// queryShapeHash returns the hash of the shape of a find, aggregate or
+// QueryShapeHash returns the hash of the shape of a find, aggregate or
 // distinct: the command with its literals replaced by their types, as in query
 // statistics and query settings; "" for other commands. Unlike the shape of the
 // plan cache, it keeps the order of fields and all stages.
-func queryShapeHash(db string, body bson.Doc) string {
+func QueryShapeHash(db string, body bson.Doc) string {
 	shape := queryShape(db, body)
 	if shape == nil {
 		return ""

@@ -48,7 +48,10 @@ func (n *Node) runRenameCollection(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	drop, err := n.dropsTarget(from, to, op.Args.Value("dropTarget"))
+	drop, id, err := DropTarget(from, to, op.Args.Value("dropTarget"))
+	if err == nil {
+		err = n.checkUUID(to.DB, to.Coll, n.Catalog.Lookup(to), id)
+	}
 	if err != nil {
 		return err
 	}
@@ -148,16 +151,17 @@ func (n *Node) renameSource(from schema.Namespace, op *command.Op) (*catalog.Col
 	return c, nil
 }
 
-// dropsTarget reads dropTarget: a bool, or the UUID that the target must have.
-func (n *Node) dropsTarget(from, to schema.Namespace, v bson.Value) (bool, error) {
+// DropTarget reads dropTarget: a bool, or the UUID that the target must have, which is missing for
+// a bool. Errors: 72, 207.
+func DropTarget(from, to schema.Namespace, v bson.Value) (drop bool, id bson.Value, err error) {
 	if v.Type != bson.TypeBinary {
-		return v.Truthy(), nil
+		return v.Truthy(), id, nil
 	}
 	if sub, content := v.Binary(); sub != 4 || len(content) != 16 {
-		return false, mongoerr.New(mongoerr.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
+		return false, id, mongoerr.New(mongoerr.InvalidUUID, "uuid must be a 16-byte binary field with UUID (4) subtype")
 	}
 	if from.DB != to.DB {
-		return false, mongoerr.New(mongoerr.InvalidOptions, "dropTarget: UUID is not supported for a rename across databases")
+		return false, id, mongoerr.New(mongoerr.InvalidOptions, "dropTarget: UUID is not supported for a rename across databases")
 	}
-	return true, n.checkUUID(to.DB, to.Coll, n.Catalog.Lookup(to), v)
+	return true, v, nil
 }

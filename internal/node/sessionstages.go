@@ -30,19 +30,24 @@ func init() {
 // named, or of all. A session is in memory only, so both stages see the same.
 // (Manual: $listLocalSessions, $listSessions.)
 func (w *world) listSessions(stage string, arg bson.Doc) (pipeline.Iterator, error) {
+	if stage == "$listSessions" && w.ns.String() != sessionsNamespace {
+		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$listSessions may only be run against %s", sessionsNamespace)
+	}
+	return ListSessions(w.op, stage, arg)
+}
+
+// ListSessions lists the sessions of the process as the stage asks.
+func ListSessions(op *command.Op, stage string, arg bson.Doc) (*pipeline.List, error) {
 	a, err := command.ParseDoc(sessionStageFields[stage], withoutNullUsers(arg))
 	if err != nil {
 		return nil, err
-	}
-	if stage == "$listSessions" && w.ns.String() != sessionsNamespace {
-		return nil, mongoerr.New(mongoerr.InvalidNamespace, "$listSessions may only be run against %s", sessionsNamespace)
 	}
 	named := a.Structs("users")
 	all := a.Bool("allUsers")
 	if all && len(named) > 0 {
 		return nil, mongoerr.New(mongoerr.UnsupportedFormat, "%s may not specify {allUsers:true} and {users:[...]} at the same time", stage)
 	}
-	users := map[[32]byte]bool{w.op.Client.Owner(): true}
+	users := map[[32]byte]bool{op.Client.Owner(): true}
 	if len(named) > 0 {
 		clear(users)
 		for _, u := range named {
@@ -50,7 +55,7 @@ func (w *world) listSessions(stage string, arg bson.Doc) (pipeline.Iterator, err
 		}
 	}
 	l := &pipeline.List{}
-	sessions := w.op.Dispatcher.Sessions.All()
+	sessions := op.Dispatcher.Sessions.All()
 	slices.SortFunc(sessions, func(a, b *command.Session) int { return bytes.Compare(a.ID.ID[:], b.ID.ID[:]) })
 	for _, s := range sessions {
 		if all || users[s.ID.UID] {

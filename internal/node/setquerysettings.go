@@ -156,7 +156,7 @@ func (n *Node) shapeAsked(op *command.Op, v bson.Value) (hash string, query bson
 	if err := n.checkQuery(op, name, db.Str(), query); err != nil {
 		return "", nil, err
 	}
-	return queryShapeHash(db.Str(), query), query, nil
+	return QueryShapeHash(db.Str(), query), query, nil
 }
 
 // checkQuery parses a query that settings are about.

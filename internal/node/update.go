@@ -1,6 +1,7 @@
 package node
 
 import (
+	"bytes"
 	"context"
 	"strings"
 	"time"
@@ -195,7 +196,7 @@ func (n *Node) parseUpdate(m *writeMemory, op *command.Op, c *catalog.Collection
 		if out.Multi {
 			return nil, mongoerr.New(mongoerr.FailedToParse, "Cannot specify sort with multi=true")
 		}
-		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("q")); err != nil {
+		if q.Sort, err = sortOf(a.Doc("sort"), a.Doc("q"), c, s.collation); err != nil {
 			return nil, err
 		}
 	}
@@ -213,9 +214,10 @@ func (n *Node) parseUpdate(m *writeMemory, op *command.Op, c *catalog.Collection
 }
 
 // sortOf parses the sort of a statement that changes one document. Where the
-// filter has its _id, mongod looks it up and ignores the sort.
-func sortOf(sort, filter bson.Doc) (sortkey.Pattern, error) {
-	if id, v := filter.First(); id == "_id" && filter.Len() == 1 {
+// filter has its _id, mongod looks it up and ignores the sort, unless another collation
+// than the collection's makes several equal.
+func sortOf(sort, filter bson.Doc, c *catalog.Collection, collation bson.Doc) (sortkey.Pattern, error) {
+	if id, v := filter.First(); id == "_id" && filter.Len() == 1 && (c == nil || bytes.Equal(collationOf(c.Settings), collation)) {
 		switch v.Type {
 		case bson.TypeRegex, bson.TypeArray:
 		case bson.TypeDocument:

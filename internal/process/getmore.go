@@ -18,11 +18,11 @@ var getMoreFields = command.NewFields("getMore",
 )
 
 // getMore answers {getMore: id, collection, batchSize} with the next batch of a
-// cursor.
+// cursor. It takes every read concern, and reads with that of the cursor.
 func (p *Process) getMore() *command.Command {
 	return &command.Command{
 		Name: "getMore", Kind: command.KindGetMore, Fields: getMoreFields,
-		Flags: command.TakesReadConcern | command.APIv1 | command.Transaction,
+		Flags: command.TakesReadConcern | command.TakesSnapshot | command.APIv1 | command.Transaction,
 		Help:  "retrieve more results from an existing cursor", Run: p.runGetMore,
 	}
 }

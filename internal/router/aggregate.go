@@ -13,6 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/expr"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
 	"github.com/mayflydb/mayfly/internal/query/sortkey"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // aggregate answers {aggregate: collection or 1, pipeline, cursor: {}}. A pipeline that
@@ -197,6 +198,9 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 	if together {
 		return a.passWhole(ctx, rt, shards[0])
 	}
+	if rt, err = a.withCollation(ctx, rt); err != nil {
+		return err
+	}
 	a.r.atOneTime(a.op)
 	p, here, err := a.divide(ctx, rt)
 	if err != nil {
@@ -207,6 +211,25 @@ func (a *aggregation) runBy(ctx context.Context, rt *route) error {
 		return err
 	}
 	return a.merge(ctx, in, here)
+}
+
+// withCollation returns the route with the default collation of an unsharded collection, which its
+// primary shard knows, where the router's part has that.
+func (a *aggregation) withCollation(ctx context.Context, rt *route) (*route, error) {
+	if rt.chunks != nil || !a.collation.IsEmpty() {
+		return rt, nil
+	}
+	found, err := a.r.listed(ctx, a.op, a.db, a.coll)
+	if err != nil {
+		return nil, err
+	}
+	spec := document(document(found.Lookup("options")).Lookup("collation"))
+	if spec.IsEmpty() {
+		return rt, nil
+	}
+	with := *rt
+	with.collation, err = schema.ParseCollation(spec)
+	return &with, err
 }
 
 // divide splits the pipeline, and parses the router's part. Shards send only the fields
@@ -378,7 +401,7 @@ func (a *aggregation) parse(ctx context.Context, rt *route, list []bson.Value, o
 	}
 	s.expr.JavaScript = a.javascript()
 	o.Expr, o.Match, o.Collator, o.DB = s.expr, s.match, s.collator, a.db
-	o.NS, o.Namespaces = pipeline.Namespace{DB: a.db, Coll: a.coll}, &namespaces{ctx, a}
+	o.NS, o.Namespaces = pipeline.Namespace{DB: a.db, Coll: a.coll}, &namespaces{ctx, a, s.collation}
 	parsed, err := pipeline.Parse(list, o)
 	return parsedPipeline{parsed, s}, err
 }
@@ -439,10 +462,10 @@ func (m *merging) Close() {
 }
 
 // ofServers maps the stages that show the state of servers to where they run: on all
-// shards, on the owners of the collection, or in one place.
+// shards, there and on the config servers and here, on the owners of the collection, or in one place.
 var ofServers = map[string]string{
 	"$collStats": "owners", "$indexStats": "owners", "$planCacheStats": "owners", "$expiryStats": "shards", "$currentOp": "shards",
-	"$listLocalSessions": "config", "$listSessions": "config", "$listClusterCatalog": "shards", "$listCatalog": "shards",
+	"$listLocalSessions": "router", "$listSessions": "everywhere", "$listClusterCatalog": "shards", "$listCatalog": "shards",
 	"$documents": "anywhere", "$querySettings": "config", "$queryStats": "config", "$listSampledQueries": "config", "$shardedDataDistribution": "router",
 }
 
@@ -451,7 +474,7 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	var shards []string
 	rt := &route{ns: a.shown, db: a.db}
 	where := ofServers[first]
-	if where != "router" { // of which pipelines do not know
+	if first != "$shardedDataDistribution" { // of which pipelines do not know
 		if err := a.check(ctx, rt); err != nil {
 			return err
 		}
@@ -469,14 +492,14 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 	}
 	switch where {
 	case "router":
-		found, err := a.distribution(ctx)
+		found, err := a.shownHere(ctx, first)
 		if err != nil {
 			return err
 		}
 		return a.mergeList(ctx, rt, found, a.list[1:])
 	case "config":
 		shards = []string{configShard}
-	case "shards":
+	case "shards", "everywhere":
 		if shards, err = a.r.shards.names(ctx); err != nil {
 			return err
 		}
@@ -492,12 +515,12 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		source, only = a.ownOnly(first)
 	}
 	asked := shards
-	if first == "$currentOp" && !slices.Contains(shards, configShard) { // what they do for the cluster
+	if (first == "$currentOp" || where == "everywhere") && !slices.Contains(shards, configShard) { // what they do for the cluster
 		asked = append(slices.Clip(shards), configShard)
 	}
 	all, err := each(asked, func(name string) (*remote, error) {
 		stages := source
-		if len(asked) > len(shards) && name == configShard {
+		if first == "$currentOp" && len(asked) > len(shards) && name == configShard {
 			stages = append(slices.Clip(source), matchCoordinators)
 		}
 		answer, err := a.r.ask(ctx, a.op, question{shard: name, db: a.db, body: a.body(nil, name, stages), reads: true})
@@ -521,7 +544,23 @@ func (a *aggregation) runOverServers(ctx context.Context, first string) error {
 		}
 		return a.mergeList(ctx, rt, joined, a.list[1:])
 	}
+	if first == "$listSessions" {
+		joined, err := a.sessions(ctx, all)
+		if err != nil {
+			return err
+		}
+		return a.mergeList(ctx, rt, joined, a.list[1:])
+	}
 	return a.mergeList(ctx, rt, &labelled{concatenation{all: all}, only}, a.list[1:])
+}
+
+// shownHere is what a stage shows that runs in the router.
+func (a *aggregation) shownHere(ctx context.Context, first string) (*pipeline.List, error) {
+	if first == "$listLocalSessions" {
+		_, arg := a.list[0].Doc().First()
+		return node.ListSessions(a.op, first, document(arg))
+	}
+	return a.distribution(ctx)
 }
 
 // localOps reports whether a $currentOp is about the router itself.

@@ -107,9 +107,6 @@ func (r *Router) runRename(ctx context.Context, op *command.Op) error {
 	if err := node.CheckRename(from.Str(), op.Args.Str("to")); err != nil {
 		return err
 	}
-	if v := op.Body.Lookup("stayTemp"); !v.IsMissing() && !v.Truthy() {
-		op.Body = withoutFields(op.Body, "stayTemp")
-	}
 	return r.onConfig(ctx, op, "renameCollection", from)
 }
 

@@ -18,8 +18,11 @@ func (r *Router) explain() *command.Command {
 
 func (r *Router) runExplain(ctx context.Context, op *command.Op) error {
 	_, v := op.Body.First()
-	if v.Type != bson.TypeDocument || v.Doc().IsEmpty() {
+	if v.Type != bson.TypeDocument {
 		return mongoerr.New(mongoerr.TypeMismatch, "explain takes a command, found %s", v.Type)
+	}
+	if v.Doc().IsEmpty() {
+		return mongoerr.New(mongoerr.CommandNotFound, "Explain failed due to unknown command: ")
 	}
 	inner := v.Doc()
 	name, first := inner.First()
@@ -104,7 +107,11 @@ func (r *Router) explainCommand(ctx context.Context, op *command.Op, inner, rest
 		default:
 			r.explainStages(op, name, inner, shards, plans)
 		}
-		op.Reply.Doc("serverInfo", r.Process.ServerInfo()).Doc("command", new(bson.Builder).Fields(inner).String("$db", op.DB).Finish())
+		op.Reply.Doc("serverInfo", r.Process.ServerInfo())
+		if hash := node.QueryShapeHash(op.DB, inner); hash != "" {
+			op.Reply.String("queryShapeHash", hash)
+		}
+		op.Reply.Doc("command", new(bson.Builder).Fields(inner).String("$db", op.DB).Finish())
 		return nil
 	})
 	if v := resolvedView(err); v != nil {

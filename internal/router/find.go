@@ -30,14 +30,20 @@ func splitNamespace(ns string) (db, coll string) {
 
 // collection returns the name of a command's collection. Errors: 73.
 func collection(op *command.Op) (ns string, err error) {
+	if _, v := op.Body.First(); v.Type == bson.TypeString && !command.ValidCollectionName(v.Str()) {
+		return "", mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s.%s'", op.DB, v.Str())
+	}
+	return namedCollection(op)
+}
+
+// namedCollection is collection for a name that none may have. Errors: 73.
+func namedCollection(op *command.Op) (ns string, err error) {
 	name, v := op.Body.First()
 	switch {
 	case v.Type == bson.TypeBinary:
 		return "", mongoerr.New(mongoerr.InvalidNamespace, "the command '%s' names its collection by UUID, which is not supported by a router", name)
 	case v.Type != bson.TypeString:
 		return "", mongoerr.New(mongoerr.InvalidNamespace, "collection name has invalid type %s", v.Type)
-	case !command.ValidCollectionName(v.Str()):
-		return "", mongoerr.New(mongoerr.InvalidNamespace, "Invalid namespace specified '%s.%s'", op.DB, v.Str())
 	}
 	op.SetCollection(strings.Clone(v.Str()))
 	return op.NS, nil

@@ -206,7 +206,7 @@ func (r *Router) modifyChosen(ctx context.Context, op *command.Op, rt *route, sh
 			}
 			return r.modify(ctx, op, rt, name, op.Body)
 		}
-		body := withField(withoutFields(op.Body, "upsert", "sort"), "query", bson.Document(found.joined(w.filter)))
+		body := withField(withoutFields(op.Body, "upsert"), "query", bson.Document(found.joined(w.filter)))
 		reply, err := r.askToModify(ctx, op, rt, found.shard, body)
 		if err != nil {
 			return err

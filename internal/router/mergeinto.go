@@ -91,7 +91,10 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 	if t.batch.Begin(d) {
 		return t.batch.Err()
 	}
-	statement, err := t.merge(ctx, t.m.Ordered(withID(d)))
+	if slices.Contains(t.m.On, "_id") {
+		d = withID(d)
+	}
+	statement, err := t.merge(ctx, t.m.Ordered(d))
 	if err != nil && statement && ctx.Err() == nil {
 		t.batch.Fail(err)
 		return nil
@@ -102,7 +105,7 @@ func (t *mergeInto) Add(ctx context.Context, d bson.Doc) error {
 // merge merges one document. statement says that the error is one of a statement.
 func (t *mergeInto) merge(ctx context.Context, d bson.Doc) (statement bool, err error) {
 	if t.m.WhenMatched == "fail" {
-		out, err := t.w.write(ctx, t.ns, inserts, d)
+		out, err := t.w.write(ctx, t.ns, inserts, withID(d))
 		if mongoerr.Is(err, mongoerr.DuplicateKey) {
 			err = mongoerr.Under(err, "$merge failed due to a DuplicateKey error")
 		}
@@ -125,11 +128,7 @@ func (t *mergeInto) merge(ctx context.Context, d bson.Doc) (statement bool, err 
 	if err != nil {
 		return false, err
 	}
-	b := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).Doc("c", variables)
-	if !t.w.a.collation.IsEmpty() {
-		b.Doc("collation", t.w.a.collation)
-	}
-	update := b.Finish()
+	update := new(bson.Builder).Doc("q", filter.Finish()).Value("u", t.m.Update()).Doc("c", variables).Doc("collation", t.w.collation()).Finish()
 	for attempt := 0; ; attempt++ {
 		out, err := t.w.write(ctx, t.ns, updates, update)
 		if mongoerr.Is(err, mongoerr.ImmutableField) {
@@ -144,7 +143,7 @@ func (t *mergeInto) merge(ctx context.Context, d bson.Doc) (statement bool, err 
 		case "fail":
 			return true, mongoerr.New(mongoerr.MergeStageNoMatchingDocument, "$merge could not find a matching document in the target collection for at least one document in the source collection")
 		}
-		if out, err = t.w.write(ctx, t.ns, inserts, t.m.Completed(d)); attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
+		if out, err = t.w.write(ctx, t.ns, inserts, withID(t.m.Completed(d))); attempt > 0 || !mongoerr.Is(err, mongoerr.DuplicateKey) {
 			return out != nil, err
 		}
 	}

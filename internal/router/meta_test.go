@@ -74,6 +74,8 @@ func TestMetadataSameAsOneServer(t *testing.T) {
 	}
 	w.same("app", `{"aggregate": "c", "pipeline": [`+one+`, {"$lookup": {"from": "from", "localField": "g", "foreignField": "g", "as": "l"}}, {"$project": {"n": {"$size": "$l"}}}], "cursor": {}, "hint": "g"}`, true)
 	w.same("app", `{"aggregate": 1, "pipeline": [{"$documents": [{"a": 1}]}, {"$lookup": {"from": "from", "pipeline": [`+near+`, {"$project": {"_id": 1}}], "as": "l"}}], "cursor": {}}`, true)
+	deep := strings.Repeat("d.", 198) + "d" // as deep as results may be
+	w.same("app", `{"aggregate": "c", "pipeline": [`+strings.Replace(near, `"d"}`, `"`+deep+`"}`, 1)+`, {"$limit": 1}], "cursor": {}}`, true)
 	w.same("app", `{"create": "low", "viewOn": "c", "pipeline": [{"$match": {"_id": {"$lt": 4}}}]}`, false)
 	w.same("app", `{"aggregate": "low", "pipeline": [{"$rankFusion": {"input": {"pipelines": {"p": [{"$sort": {"_id": -1}}]}}}}, {"$project": {"score": {"$meta": "score"}}}], "cursor": {}}`, true)
 	if w.answered != w.asked {

@@ -365,7 +365,30 @@ func TestRename(t *testing.T) {
 	count("c", 3)
 	count("u", 2)
 	count("v", 1)
-	c.do("admin", `{renameCollection: "app.v", to: "app.u", dropTarget: true}`)
+	uuid := func(coll string) string {
+		list := c.do("app", `{listCollections: 1, filter: {name: "`+coll+`"}}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc()
+		return list.Lookup("0").Doc().Lookup("info").Doc().Lookup("uuid").String()
+	}
+	other := `{$binary: {base64: "AAAAAAAAAAAAAAAAAAAAAA==", subType: "04"}}`
+	for _, x := range []struct {
+		options string
+		code    mongoerr.Code
+	}{
+		{`to: "app.u", dropTarget: ` + other, mongoerr.CollectionUUIDMismatch},
+		{`to: "app.new", dropTarget: ` + other, mongoerr.CollectionUUIDMismatch},
+		{`to: "app.new", collectionUUID: ` + other, mongoerr.CollectionUUIDMismatch},
+		{`to: "more.u", dropTarget: ` + other, mongoerr.InvalidOptions},
+		{`to: "app.u", dropTarget: {$binary: {base64: "AAAA", subType: "04"}}`, mongoerr.InvalidUUID},
+		{`to: "app.u", dropTarget: 1`, mongoerr.TypeMismatch},
+		{`to: "app.new", stayTemp: 1`, mongoerr.TypeMismatch},
+	} {
+		for _, from := range []string{"c", "v"} {
+			if _, err := c.try("admin", `{renameCollection: "app.`+from+`", `+x.options+`}`); !mongoerr.Is(err, x.code) {
+				t.Errorf("%s, %s: %v", from, x.options, err)
+			}
+		}
+	}
+	c.do("admin", `{renameCollection: "app.v", to: "app.u", dropTarget: `+uuid("u")+`, stayTemp: true}`)
 	count("v", 0)
 	count("u", 1)
 	c.do("admin", `{renameCollection: "app.c", to: "app.u", dropTarget: true}`)

@@ -87,7 +87,8 @@ func New(o Options) *Router {
 	if o.AccessControl {
 		o.Dispatcher.Authorize = r.authorize
 	}
-	o.Dispatcher.Transact, o.Dispatcher.Abandon = r.transact, r.transactions.abandon
+	o.Dispatcher.Transact, o.Dispatcher.Abandon, o.Dispatcher.WithoutLocal = r.transact, r.transactions.abandon, true
+	process.RegisterParameters(o.Dispatcher.Params)
 	process.RegisterTestCommands(o.Dispatcher)
 	o.Dispatcher.Clock, o.Dispatcher.DefaultWrite = &r.clock, r.defaultWrite
 	return r

@@ -51,6 +51,13 @@ func TestSnapshots(t *testing.T) {
 		return number("0"), number("1"), cursor.Lookup("atClusterTime").Timestamp()
 	}
 	moved := int64(0)
+	// A getMore may have the read concern of its cursor, which some drivers send with each.
+	first := c.do("app", `{find: "c", sort: {_id: 1}, batchSize: 1, readConcern: {level: "snapshot"}}`).Lookup("cursor").Doc()
+	more := fmt.Sprintf(`{getMore: {$numberLong: "%s"}, collection: "c", readConcern: {level: "snapshot", atClusterTime: Timestamp(%d, %d)}}`,
+		first.Lookup("id"), first.Lookup("atClusterTime").Timestamp()>>32, uint32(first.Lookup("atClusterTime").Timestamp()))
+	if next := c.do("app", more).Lookup("cursor").Doc(); next.Lookup("nextBatch").Doc().Len() != 1 {
+		t.Errorf("the next batch is %s", next)
+	}
 	for range 30 {
 		one, ten, at := read(0)
 		if at == 0 || one != ten && one != ten+1 {

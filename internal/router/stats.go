@@ -19,23 +19,26 @@ func (r *Router) stats() []*command.Command {
 	}
 }
 
-// added has the statistics of collStats, dbStats and dataSize that are summed over shards.
-var added = []string{"size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize", "objects", "dataSize", "indexSize", "collections", "views", "indexes", "numObjects"}
+// added has the statistics of collStats that are summed over shards.
+var added = []string{"size", "count", "numOrphanDocs", "storageSize", "totalIndexSize", "totalSize", "freeStorageSize"}
 
 // sumUp appends the sums of added over the replies.
 func sumUp(b *bson.Builder, replies []bson.Doc) {
 	for _, name := range added {
-		var sum int64
-		has := false
-		for _, reply := range replies {
-			if v := reply.Lookup(name); v.IsNumber() {
-				sum, has = sum+bson.ClampToInt64(v), true
-			}
-		}
-		if has {
-			b.Int(name, sum)
+		if sum, has := totalOf(replies, name); has {
+			b.Int(name, int64(sum))
 		}
 	}
+}
+
+// totalOf is the sum of a number over the replies. has is false if none has it.
+func totalOf(replies []bson.Doc, name string) (sum float64, has bool) {
+	for _, reply := range replies {
+		if v := reply.Lookup(name); v.IsNumber() {
+			sum, has = sum+bson.ToDouble(v), true
+		}
+	}
+	return sum, has
 }
 
 // askOwners sends op's command to all shards that own chunks of its collection.
@@ -124,14 +127,46 @@ func (r *Router) runDBStats(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	b := op.Reply.String("db", op.DB).OpenDoc("raw")
+	b := op.Reply.OpenDoc("raw")
 	var replies []bson.Doc
 	for i, a := range answers {
 		replies = append(replies, a.Reply)
 		b.Doc(names[i], withoutFields(a.Reply, "$clusterTime", "operationTime"))
 	}
-	sumUp(b.Close(), replies)
+	b.Close().String("db", op.DB)
+	for _, name := range dbStats {
+		switch sum, has := totalOf(replies, name); {
+		case name == "scaleFactor":
+			b.Value(name, replies[0].Lookup(name))
+		case name == "avgObjSize":
+			b.Double(name, averageSize(replies))
+		case !has:
+		case replies[0].Lookup(name).Type == bson.TypeInt64:
+			b.Int64(name, int64(sum))
+		default:
+			b.Double(name, sum)
+		}
+	}
 	return nil
+}
+
+// dbStats has the statistics of a database in mongos's order. All but two are sums over shards.
+var dbStats = []string{
+	"collections", "views", "objects", "avgObjSize", "dataSize", "storageSize", "freeStorageSize", "indexes", "indexSize", "indexFreeStorageSize",
+	"totalSize", "totalFreeStorageSize", "scaleFactor", "fsUsedSize", "fsTotalSize",
+}
+
+// averageSize is the average size of the documents of all shards, in bytes whatever the scale is.
+func averageSize(replies []bson.Doc) float64 {
+	var size, objects float64
+	for _, reply := range replies {
+		n := bson.ToDouble(reply.Lookup("objects"))
+		size, objects = size+n*bson.ToDouble(reply.Lookup("avgObjSize")), objects+n
+	}
+	if objects == 0 {
+		return 0
+	}
+	return size / objects
 }
 
 func (r *Router) runDataSize(ctx context.Context, op *command.Op) error {
@@ -147,12 +182,16 @@ func (r *Router) runDataSize(ctx context.Context, op *command.Op) error {
 	if err != nil {
 		return err
 	}
-	sumUp(op.Reply, replies)
+	op.Reply.Bool("estimate", op.Args.Bool("estimate"))
+	for _, name := range []string{"size", "numObjects", "millis"} {
+		sum, _ := totalOf(replies, name)
+		op.Reply.Int64(name, int64(sum))
+	}
 	return nil
 }
 
 func (r *Router) runValidate(ctx context.Context, op *command.Op) error {
-	ns, err := collection(op)
+	ns, err := namedCollection(op)
 	if err != nil {
 		return err
 	}

@@ -131,7 +131,7 @@ func (r *Router) choose(ctx context.Context, op *command.Op, rt *route, shards [
 }
 
 // joined returns a filter that matches only the chosen document, and only while it matches
-// the statement.
+// the statement. By a collation it may match others: the statement's sort then chooses again.
 func (c *choice) joined(filter bson.Doc) bson.Doc {
 	return new(bson.Builder).OpenArray("$and").Doc("0", filter).Doc("1", c.key).Close().Finish()
 }
@@ -182,7 +182,7 @@ func (b *batch) withoutKey(ctx context.Context, rt *route, s *statement) error {
 		switch {
 		case found != nil:
 			q.shard = found.shard
-			doc := withField(withoutFields(s.doc, "upsert", "sort"), "q", bson.Document(found.joined(s.filter())))
+			doc := withField(withoutFields(s.doc, "upsert"), "q", bson.Document(found.joined(s.filter())))
 			q.docs = []bson.Doc{doc}
 		case s.upsert():
 			if q.shard, err = b.r.madeBy(b.op, rt, w, s.doc.Lookup("u"), documents(s.doc.Lookup("arrayFilters")), optional(s.doc.Lookup("c"))); err != nil {

@@ -1,6 +1,7 @@
 package router
 
 import (
+	"bytes"
 	"context"
 	"slices"
 
@@ -16,6 +17,14 @@ import (
 type world struct {
 	a *aggregation
 	s *scope
+}
+
+// collation is that of the pipeline, for other collections, whose own does not count.
+func (w *world) collation() bson.Doc {
+	if w.s.collation == nil {
+		return simpleCollation
+	}
+	return w.s.collation
 }
 
 // Source implements pipeline.World: stages that show the state of servers do not run here.
@@ -34,7 +43,7 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 	if (schema.Namespace{DB: ns.DB, Coll: ns.Coll}).Validate() != nil { // no collection has such a name
 		return p.Open(&pipeline.List{}, r)
 	}
-	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.a.collation, shown: ns.DB + "." + ns.Coll, within: true}
+	other := &aggregation{r: w.a.r, op: w.a.op, db: ns.DB, coll: ns.Coll, collation: w.collation(), shown: ns.DB + "." + ns.Coll, within: true}
 	below, err := other.below(p, r)
 	if err != nil {
 		return nil, err
@@ -44,7 +53,7 @@ func (w *world) Read(ctx context.Context, ns pipeline.Namespace, p *pipeline.Pip
 		in, err = other.showOwners(ctx, below.stages[0])
 	} else {
 		err = w.a.r.byRoute(ctx, w.a.op, other.shown, func(rt *route) error {
-			shards, err := rt.targets(w.a.op, below.filter, nil, w.a.collation)
+			shards, err := rt.targets(w.a.op, below.filter, nil, other.collation)
 			if err == nil {
 				in, err = other.openShards(ctx, rt, shards, parts{shards: below.stages, sort: below.sort})
 			}
@@ -207,14 +216,34 @@ func (w *world) Out(ctx context.Context, o *pipeline.Out, _ *pipeline.Run) (pipe
 
 // namespaces answers the questions of the pipeline parser about the cluster.
 type namespaces struct {
-	ctx context.Context
-	a   *aggregation
+	ctx       context.Context
+	a         *aggregation
+	collation bson.Doc // of the pipeline, normalised; nil for the simple one
+}
+
+// has reports whether a view, an index or a collection has the collation of the pipeline.
+func (n *namespaces) has(of bson.Doc) (bool, error) {
+	spec := document(of.Lookup("collation"))
+	if spec.IsEmpty() {
+		return n.collation == nil, nil
+	}
+	c, err := schema.ParseCollation(spec)
+	return bytes.Equal(specOf(c), n.collation), err
+}
+
+// specOf is the normalised specification of a collation, nil for the simple one.
+func specOf(c *schema.Collation) bson.Doc {
+	if c == nil {
+		return nil
+	}
+	return c.Spec
 }
 
 // Resolve implements pipeline.Namespaces: it asks the primary shard whether a namespace is
-// a view.
+// a view. Error 167 for one with another collation than the pipeline's.
 func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.Value, error) {
 	var list []bson.Value
+	named := ns
 	for range maxViews {
 		view, err := n.a.r.view(n.ctx, n.a.op, ns.DB, ns.Coll)
 		if err != nil {
@@ -222,6 +251,11 @@ func (n *namespaces) Resolve(ns pipeline.Namespace) (pipeline.Namespace, []bson.
 		}
 		if view == nil {
 			return ns, list, nil
+		}
+		if has, err := n.has(view); err != nil {
+			return ns, nil, err
+		} else if !has {
+			return ns, nil, mongoerr.New(mongoerr.OptionNotSupportedOnView, "Cannot override a view's default collation: %s", named)
 		}
 		ns.Coll = view.Lookup("viewOn").Str()
 		list = append(view.Lookup("pipeline").Doc().Slice(), list...)
@@ -264,7 +298,7 @@ func (r *Router) listed(ctx context.Context, op *command.Op, db, coll string) (b
 const maxViews = 20
 
 // MergeTarget implements pipeline.Namespaces: a $merge needs a collection that is no time series, and
-// a unique index on its fields.
+// a unique index on its fields with the collation of the pipeline.
 func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable bool, err error) {
 	target, err := n.a.r.listed(n.ctx, n.a.op, ns.DB, ns.Coll)
 	if err != nil {
@@ -273,12 +307,21 @@ func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable b
 	if kind := target.Lookup("type"); kind.Type == bson.TypeString && kind.Str() != "collection" {
 		return false, mongoerr.New(mongoerr.CommandNotSupportedOnView, "Namespace %s is a view, not a collection", ns)
 	}
-	if len(on) == 1 && on[0] == "_id" {
-		return false, nil
-	}
 	missing := mongoerr.New(mongoerr.Code(51183), "Cannot find index to verify that join fields will be unique")
 	rt, err := n.a.r.route(n.ctx, ns.DB+"."+ns.Coll)
 	if err != nil {
+		return false, err
+	}
+	if len(on) == 1 && on[0] == "_id" {
+		same := true
+		if rt.chunks != nil {
+			same = bytes.Equal(specOf(rt.collation), n.collation)
+		} else if target != nil {
+			same, err = n.has(document(target.Lookup("options")))
+		}
+		if err == nil && !same {
+			err = missing
+		}
 		return false, err
 	}
 	if rt.primary == "" {
@@ -292,8 +335,11 @@ func (n *namespaces) MergeTarget(ns pipeline.Namespace, on []string) (nullable b
 		return false, err
 	}
 	for _, ix := range documents(document(answer.Reply.Lookup("cursor")).Lookup("firstBatch")) {
-		if ix.Lookup("unique").Truthy() && !ix.Has("partialFilterExpression") && sameFields(document(ix.Lookup("key")), on) {
-			return !ix.Lookup("sparse").Truthy(), nil
+		if !ix.Lookup("unique").Truthy() || ix.Has("partialFilterExpression") || !sameFields(document(ix.Lookup("key")), on) {
+			continue
+		}
+		if has, err := n.has(ix); has || err != nil {
+			return !ix.Lookup("sparse").Truthy(), err
 		}
 	}
 	return false, missing

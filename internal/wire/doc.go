@@ -14,7 +14,7 @@
 //
 // What a stranger may send is bounded: MaxMessageSize for a message before and
 // after decompression, MaxSequences for its sections, bson.MaxMessageDepth for
-// the nesting. Memory for a message is taken as its bytes arrive, not as its
+// the nesting, and a little more in an answer. Memory for a message is taken as its bytes arrive, not as its
 // header promises. An *Error says what the connection has to do: answer, or
 // answer and close, or close.
 //

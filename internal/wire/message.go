@@ -24,6 +24,15 @@ type Message struct {
 // error is an *Error.
 func Parse(f Frame) (*Message, error) { return ParseInto(new(Message), f) }
 
+// ParseReply is Parse for the answer of a server, in which results nest deeper than on their own.
+func ParseReply(f Frame) (*Message, error) {
+	return parse(new(Message), f, bson.MaxMessageDepth+aroundResults)
+}
+
+// aroundResults is how many levels an answer has around a result: cursor.firstBatch.0, and what
+// a router adds, with some to spare.
+const aroundResults = 8
+
 // Clear makes m the zero message, which keeps memory.
 func (m *Message) Clear() {
 	clear(m.Sequences)
@@ -31,7 +40,10 @@ func (m *Message) Clear() {
 }
 
 // ParseInto is Parse with the memory of a message that is not used any more.
-func ParseInto(m *Message, f Frame) (*Message, error) {
+func ParseInto(m *Message, f Frame) (*Message, error) { return parse(m, f, bson.MaxMessageDepth) }
+
+// parse has a bound for the levels of the body.
+func parse(m *Message, f Frame, depth int) (*Message, error) {
 	f, compressor, err := f.Decompress()
 	if err != nil {
 		return nil, err
@@ -39,7 +51,7 @@ func ParseInto(m *Message, f Frame) (*Message, error) {
 	*m = Message{RequestID: f.RequestID(), ResponseTo: f.ResponseTo(), OpCode: f.OpCode(), Compressor: compressor, Sequences: m.Sequences[:0]}
 	switch m.OpCode {
 	case OpMsg:
-		err = m.parseMsg(f)
+		err = m.parseMsg(f, depth)
 	case OpQuery:
 		err = m.parseQuery(f[HeaderLen:])
 	case OpReply:

@@ -93,7 +93,7 @@ func (s Sequence) All() iter.Seq[bson.Doc] {
 }
 
 // parseMsg reads flags and sections, and the checksum if there is one.
-func (m *Message) parseMsg(f Frame) error {
+func (m *Message) parseMsg(f Frame, depth int) error {
 	if len(f) < HeaderLen+4 {
 		return closing(mongoerr.ProtocolError, "OP_MSG of %d bytes has no flags", len(f))
 	}
@@ -114,7 +114,7 @@ func (m *Message) parseMsg(f Frame) error {
 	}
 	for len(rest) > 0 {
 		var err error
-		if rest, err = m.parseSection(rest); err != nil {
+		if rest, err = m.parseSection(rest, depth); err != nil {
 			return err
 		}
 	}
@@ -130,14 +130,14 @@ func (m *Message) parseMsg(f Frame) error {
 }
 
 // parseSection takes one section off the front of b and returns the rest.
-func (m *Message) parseSection(b []byte) ([]byte, error) {
+func (m *Message) parseSection(b []byte, depth int) ([]byte, error) {
 	kind, b := b[0], b[1:]
 	switch kind {
 	case sectionBody:
 		if m.Body != nil {
 			return nil, broken(40430, "Multiple body sections in message")
 		}
-		d, rest, err := parseDoc(b)
+		d, rest, err := parseDoc(b, depth)
 		m.Body = d
 		return rest, err
 	case sectionSequence:
@@ -181,7 +181,7 @@ func (m *Message) parseSequence(b []byte) error {
 	}
 	for rest := s.data; len(rest) > 0; s.n++ {
 		var err error
-		if _, rest, err = parseDoc(rest); err != nil {
+		if _, rest, err = parseDoc(rest, bson.MaxMessageDepth); err != nil {
 			return err
 		}
 	}
@@ -189,14 +189,14 @@ func (m *Message) parseSequence(b []byte) error {
 	return nil
 }
 
-// parseDoc takes one valid document off the front of b.
-func parseDoc(b []byte) (d bson.Doc, rest []byte, err error) {
+// parseDoc takes one valid document of at most depth levels off the front of b.
+func parseDoc(b []byte, depth int) (d bson.Doc, rest []byte, err error) {
 	n := length(b)
 	if n < len(bson.Empty) || n > len(b) {
 		return nil, nil, broken(mongoerr.InvalidBSON, "invalid BSON length in object with unknown _id")
 	}
 	d = bson.Doc(b[:n:n])
-	if err := bson.Validate(d, bson.MaxMessageDepth); err != nil {
+	if err := bson.Validate(d, depth); err != nil {
 		return nil, nil, answering(err)
 	}
 	if n > bson.MaxInternalSize {

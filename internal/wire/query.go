@@ -68,12 +68,12 @@ func (m *Message) parseQuery(b []byte) error {
 		return closing(mongoerr.ProtocolError, "OP_QUERY without a complete collection name, skip and limit")
 	}
 	m.Collection = string(b[:end])
-	d, rest, err := parseDoc(b[end+1+8:])
+	d, rest, err := parseDoc(b[end+1+8:], bson.MaxMessageDepth)
 	if err != nil {
 		return err
 	}
 	if len(rest) > 0 {
-		if _, rest, err = parseDoc(rest); err != nil {
+		if _, rest, err = parseDoc(rest, bson.MaxMessageDepth); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (m *Message) parseReply(b []byte) error {
 		return closing(mongoerr.ProtocolError, "OP_REPLY of %d bytes is incomplete", HeaderLen+len(b))
 	}
 	m.ReplyFlags = ReplyFlags(binary.LittleEndian.Uint32(b))
-	d, rest, err := parseDoc(b[replyHead:])
+	d, rest, err := parseDoc(b[replyHead:], bson.MaxMessageDepth)
 	if err == nil && len(rest) > 0 {
 		return closing(mongoerr.ProtocolError, "%d bytes after the document of an OP_REPLY", len(rest))
 	}

@@ -91,16 +91,6 @@ func (s *Server) dropOnce(ctx context.Context, op *command.Op, ns string) (again
 	return again, err
 }
 
-// checkUnsharded checks the UUID of an unsharded collection against the command's.
-// Errors: 361.
-func (s *Server) checkUnsharded(ctx context.Context, ns string, op *command.Op) error {
-	c, err := s.alone(ctx, ns)
-	if err != nil {
-		return err
-	}
-	return c.checkUUID(op)
-}
-
 // alone returns what is not sharded under a name, as the primary shard of its database reports
 // it, or a collection with an empty name.
 func (s *Server) alone(ctx context.Context, ns string) (c collectionDoc, err error) {
@@ -163,8 +153,10 @@ func (c *collectionDoc) checkUUID(op *command.Op) error {
 	if !ok || c.Namespace == "" || bson.UUID(id) == c.UUID {
 		return nil
 	}
-	return mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
+	return errUUID
 }
+
+var errUUID = mongoerr.New(mongoerr.CollectionUUIDMismatch, "Collection UUID does not match that specified")
 
 // forgetting returns the writes that remove a collection from config.collections. Its
 // chunks are removed later: nothing has their UUID.

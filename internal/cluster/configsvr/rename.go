@@ -9,13 +9,16 @@ import (
 	"github.com/mayflydb/mayfly/internal/cluster/step"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/node"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/shard"
 )
 
 // renameCollection renames a collection, sharded or not. (Manual:
 // renameCollection.)
 func (s *Server) renameCollection() *command.Command {
-	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.SafeBool("dropTarget"), command.UUID("collectionUUID"))
+	return newCommand("RenameCollection", command.String(""), s.runRenameCollection, command.String("to").Required(), command.OneOf("dropTarget", bson.TypeBool, bson.TypeBinary).NotNull(),
+		command.Bool("stayTemp"), command.UUID("collectionUUID"))
 }
 
 func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error {
@@ -30,23 +33,25 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	if from == to {
 		return mongoerr.New(mongoerr.IllegalOperation, "Can't rename a collection to itself")
 	}
+	drop, id, err := node.DropTarget(schema.ParseNamespace(from), schema.ParseNamespace(to), op.Args.Value("dropTarget"))
+	if err != nil {
+		return err
+	}
+	if err := s.checkNamed(ctx, from, op.Args.Value("collectionUUID")); err != nil {
+		return err
+	}
+	if err := s.checkNamed(ctx, to, id); err != nil {
+		return err
+	}
+	r := renaming{from: from, to: to, kind: step.KindRename, drop: drop, target: id, stayTemp: op.Args.Bool("stayTemp")}
 	c, err := s.collection(from)
 	if err != nil {
 		return err
 	}
-	kind := step.KindRename
 	if c.Namespace == "" {
-		kind = step.KindRenameUnsharded
-		if err := s.checkUnsharded(ctx, from, op); err != nil {
-			return err
-		}
+		r.kind = step.KindRenameUnsharded
 	}
-	if err := c.checkUUID(op); err != nil {
-		return err
-	}
-	_, err = s.operate(ctx, plan{op: op, kind: kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) {
-		return s.decideRename(from, to, kind, op.Args.Bool("dropTarget"))
-	}})
+	_, err = s.operate(ctx, plan{op: op, kind: r.kind, ns: from, claim: claim{alone: []string{from, to}}, decide: func() (decision, error) { return s.decideRename(r) }})
 	if err != nil {
 		return err
 	}
@@ -55,7 +60,31 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	})
 }
 
-func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision, error) {
+// renaming is what a renameCollection asks for.
+type renaming struct {
+	from, to, kind string
+	drop, stayTemp bool
+	target         bson.Value // the UUID that the collection with the new name must have; missing for any
+}
+
+// checkNamed checks that the collection of that name, sharded or not, has the UUID, if one is given.
+// Errors: 361.
+func (s *Server) checkNamed(ctx context.Context, ns string, id bson.Value) error {
+	if id.Type != bson.TypeBinary {
+		return nil
+	}
+	c, err := s.collection(ns)
+	if err == nil && c.Namespace == "" {
+		c, err = s.alone(ctx, ns)
+	}
+	if _, content := id.Binary(); err == nil && (c.Namespace == "" || string(content) != string(c.UUID[:])) {
+		err = errUUID
+	}
+	return err
+}
+
+func (s *Server) decideRename(r renaming) (decision, error) {
+	from, to, dropTarget := r.from, r.to, r.drop
 	c, err := s.collection(from)
 	if err != nil {
 		return decision{}, err
@@ -71,7 +100,7 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	switch {
 	case err != nil:
 		return decision{}, err
-	case (c.Namespace == "") != (kind == step.KindRenameUnsharded):
+	case (c.Namespace == "") != (r.kind == step.KindRenameUnsharded):
 		return decision{}, mongoerr.New(mongoerr.ConflictingOperationInProgress, "%s was sharded or dropped concurrently", from)
 	case target.Namespace != "" && !dropTarget:
 		return decision{}, mongoerr.New(mongoerr.NamespaceExists, "Target namespace %s exists. Set 'dropTarget: true' to drop the target", to)
@@ -83,11 +112,20 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 	if other.Primary != db.Primary {
 		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on the same shard")
 	}
-	if kind == step.KindRenameUnsharded {
+	b := new(bson.Builder).String("to", to).String("primary", db.Primary)
+	if r.target.IsMissing() {
+		b.Bool("dropTarget", dropTarget)
+	} else {
+		b.Value("dropTarget", r.target)
+	}
+	if r.stayTemp {
+		b.Bool("stayTemp", true)
+	}
+	if r.kind == step.KindRenameUnsharded {
 		if target.Namespace != "" {
 			return decision{}, mongoerr.New(mongoerr.CommandNotSupported, "renaming an unsharded collection to the name of a sharded one is not supported")
 		}
-		return decision{args: new(bson.Builder).String("to", to).String("primary", db.Primary).Bool("dropTarget", dropTarget).Finish()}, nil
+		return decision{args: b.Finish()}, nil
 	}
 	if databaseOf(from) != databaseOf(to) {
 		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on same shard: sharded collections cannot be renamed to another database")
@@ -101,8 +139,7 @@ func (s *Server) decideRename(from, to, kind string, dropTarget bool) (decision,
 		return decision{}, err
 	}
 	former := slices.DeleteFunc(ids(all), func(id string) bool { return slices.Contains(owners, id) })
-	b := new(bson.Builder).String("to", to).String("primary", db.Primary).Strings("shards", owners...).Strings("former", former...).
-		Binary("uuid", 4, c.UUID[:]).Bool("dropTarget", dropTarget)
+	b.Strings("shards", owners...).Strings("former", former...).Binary("uuid", 4, c.UUID[:])
 	if target.Namespace != "" {
 		on, err := s.owners(&target)
 		if err != nil {

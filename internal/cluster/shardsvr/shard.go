@@ -86,7 +86,7 @@ func (s *Shard) Register(r *command.Registry) {
 		s.command("_shardsvrDonate", (*request).donate), s.command("_shardsvrReshardReceive", (*request).reshardReceive),
 		s.command("_shardsvrReshardReceived", (*request).reshardReceived), s.command("_shardsvrReshardOwn", (*request).reshardOwn),
 		s.command("_shardsvrReshardAbort", (*request).reshardAbort),
-		s.coordinateCommand(), s.decisionAnswer(), s.executedFor(), s.decideByHand(),
+		s.coordinateCommand(), s.decisionAnswer(), s.executedFor(), s.decideByHand(), s.cleanupOrphaned(),
 	} {
 		r.Register(c)
 	}

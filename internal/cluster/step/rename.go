@@ -7,14 +7,14 @@ import "github.com/mayflydb/mayfly/internal/bson"
 //
 // Args: {to, primary, shards: its owners and the primary shard, target: all other shards that
 // have the sharded collection with the new name, former: all other shards, which may have an
-// entry of the time when they owned something, uuid, dropTarget: bool, version: 0|0 of the
-// generation}. Told: {versions, dropTarget: the UUID of what has the new name, if anything}.
+// entry of the time when they owned something, uuid, dropTarget: bool or the UUID of what has the
+// new name, stayTemp: bool, version: 0|0 of the generation}. Told: {versions, dropTarget: the UUID of what has the new name, if anything}.
 const KindRename = "rename"
 
 // KindRenameUnsharded renames an unsharded collection, which its primary shard does
 // alone.
 //
-// Args: {to, primary, dropTarget: bool}.
+// Args: {to, primary, dropTarget: bool or the UUID of what has the new name, stayTemp: bool}.
 const KindRenameUnsharded = "renameUnsharded"
 
 var (
@@ -24,7 +24,7 @@ var (
 			var out []Request
 			for shard, version := range o.Told.Lookup("versions").Doc().All() {
 				out = append(out, to(shard, "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
-					copied(b, o.Args, "to")
+					copied(b, o.Args, "to", "stayTemp")
 					copied(b, o.Told, "dropTarget")
 					b.Value("version", version)
 				}))
@@ -44,7 +44,7 @@ var (
 	renameUnsharded = phases(stages{checkRename, func(o *Operation, got Answers) []Request {
 		source, target := RenameChecked(got)
 		return []Request{to(o.Args.Lookup("primary").Str(), "_shardsvrRename", o.Namespace, func(b *bson.Builder) {
-			copied(b, o.Args, "to")
+			copied(b, o.Args, "to", "stayTemp")
 			b.Value("uuid", source)
 			if !target.IsMissing() {
 				b.Value("dropTarget", target)
