@@ -103,7 +103,7 @@ func (c *fakeCluster) shard(ns string, key bson.Doc, bounds []bson.Doc, shards [
 var times = regexp.MustCompile(`, "?\$clusterTime"?: \{.*$|, operationTime: Timestamp\([^)]*\)|, (electionId|opTime): [^,]*`)
 
 // ids are what is made anew in each run.
-var ids = regexp.MustCompile(`ObjectId\('[0-9a-f]*'\)|new Date\([0-9]*\)|connectionId: [0-9]*|UUID\('[^']*'\)|executionTimeMillis(Estimate)?: [0-9]*|totalChildMillis: [0-9]*|optimizationTimeMillis: [0-9]*`)
+var ids = regexp.MustCompile(`ObjectId\('[0-9a-f]*'\)|new Date\([0-9]*\)|connectionId: [0-9]*|UUID\('[^']*'\)|executionTimeMillis(Estimate)?: [0-9]*|totalChildMillis: [0-9]*|optimizationTimeMillis: [0-9]*|\bmillis: [0-9]*`)
 
 // hosts are addresses, which differ, too.
 var hosts = regexp.MustCompile(`(127\.0\.0\.1|localhost):[0-9]+|port: [0-9]+|host: "[^"]*"`)

@@ -22,6 +22,7 @@ func (r *Router) ddl() []*command.Command {
 		{Name: "dropIndexes", Aliases: []string{"deleteIndexes"}, Flags: flags | command.APIv1, Help: "drop indexes", Run: r.indexes("dropIndexes")},
 		{Name: "collMod", Flags: flags | command.APIv1, Help: "change a collection", Run: r.indexes("collMod")},
 		{Name: "convertToCapped", Flags: flags, Help: "make a collection capped", Run: r.onPrimary},
+		{Name: "compactStructuredEncryptionData", Flags: command.APIv1, Help: "Compact a structured encryption collection", Run: r.onOwner},
 	}
 }
 
@@ -58,6 +59,15 @@ func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
 		}
 		return r.passTo(ctx, op, rt, rt.owners()[0])
 	})
+}
+
+// onOwner forwards a command to a shard that has a part of the collection.
+func (r *Router) onOwner(ctx context.Context, op *command.Op) error {
+	ns, err := namedCollection(op)
+	if err != nil {
+		return err
+	}
+	return r.byRoute(ctx, op, ns, func(rt *route) error { return r.passTo(ctx, op, rt, rt.owners()[0]) })
 }
 
 // passTo runs op's command unchanged on one shard, and returns its reply.
