@@ -27,13 +27,13 @@ COMMITTED ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 LDFLAGS := -s -w -X github.com/mayflydb/mayfly/internal/config.Revision=$(REVISION)
 
 .PHONY: dist
-dist: ## packages (deb, rpm), an OCI image, bills of materials and checksums: bin/dist
+dist: ## packages (deb, rpm), an OCI image, a Helm chart, manifests, bills of materials and checksums: bin/dist
 	rm -rf bin/dist bin/release
 	for arch in $(ARCHES); do \
 		GOOS=linux GOARCH=$$arch $(GO) build -ldflags '$(LDFLAGS)' -o bin/release/mayfly-$$arch ./cmd/mayfly || exit 1; \
 	done
 	cd packaging && $(GO) build -o ../bin/packaging .
-	bin/packaging -version $(VERSION) -time $(COMMITTED) -files packaging/files -out bin/dist $(foreach a,$(ARCHES),-binary $(a)=bin/release/mayfly-$(a))
+	bin/packaging -version $(VERSION) -time $(COMMITTED) -files packaging/files -chart packaging/chart -compose packaging/compose.yaml -out bin/dist $(foreach a,$(ARCHES),-binary $(a)=bin/release/mayfly-$(a))
 
 .PHONY: test-dist
 test-dist: dist ## what make dist has made: run, installed, built again elsewhere; needs root on Debian

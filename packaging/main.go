@@ -19,7 +19,9 @@ type release struct {
 	time    time.Time         // of the commit
 	arches  []string          // sorted
 	binary  map[string]string // path, by architecture (GOARCH)
-	files   string            // directory of the other files
+	files   string            // directory of the other files in packages
+	chart   string            // directory of the Helm chart
+	compose string            // path of the file for docker compose
 	out     string            // directory for what is made
 }
 
@@ -28,6 +30,8 @@ func main() {
 	flag.StringVar(&r.version, "version", "", "version, 0.1.0")
 	seconds := flag.Int64("time", 0, "time of the commit, in seconds since 1970")
 	flag.StringVar(&r.files, "files", "files", "directory of the files in the packages")
+	flag.StringVar(&r.chart, "chart", "chart", "directory of the Helm chart")
+	flag.StringVar(&r.compose, "compose", "compose.yaml", "file for docker compose")
 	flag.StringVar(&r.out, "out", "", "directory for what is made")
 	flag.Func("binary", "architecture=path of a binary; may be repeated", func(text string) error {
 		arch, path, ok := strings.Cut(text, "=")
@@ -67,12 +71,18 @@ func (r *release) make() error {
 		if err := r.listMaterials(arch); err != nil {
 			return fmt.Errorf("bill of materials of %s: %w", arch, err)
 		}
-		if err := r.copyBinary(arch); err != nil {
+		if err := copyFile(r.path("mayfly-%s-linux-%s", r.version, arch), r.binary[arch], 0o755); err != nil {
 			return err
 		}
 	}
 	if err := r.image(); err != nil {
 		return fmt.Errorf("image: %w", err)
+	}
+	if err := r.kubernetes(); err != nil {
+		return fmt.Errorf("for Kubernetes: %w", err)
+	}
+	if err := copyFile(r.path("mayfly-%s.compose.yaml", r.version), r.compose, 0o644); err != nil {
+		return err
 	}
 	return r.sum()
 }
@@ -82,12 +92,12 @@ func (r *release) path(format string, args ...any) string {
 	return filepath.Join(r.out, fmt.Sprintf(format, args...))
 }
 
-func (r *release) copyBinary(arch string) error {
-	b, err := os.ReadFile(r.binary[arch])
+func copyFile(to, from string, mode os.FileMode) error {
+	b, err := os.ReadFile(from)
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(r.path("mayfly-%s-linux-%s", r.version, arch), b, 0o755)
+	return os.WriteFile(to, b, mode)
 }
 
 // checksums is the file with the checksums of all others, as sha256sum writes and checks them.

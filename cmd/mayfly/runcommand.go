@@ -17,7 +17,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
-const runCommandUsage = `Usage: mayfly run [--uri URI] [--db DATABASE] [--accept CODE] [--wait DURATION] COMMAND
+const runCommandUsage = `Usage: mayfly run [--uri URI] [--db DATABASE] [--accept CODE] [--wait DURATION] [--keyFile FILE] COMMAND
 
 Runs one command on a server, {"hello": 1} for example, and prints the reply, both as
 extended JSON: for health checks and scripts, where there is no shell.
@@ -26,6 +26,8 @@ extended JSON: for health checks and scripts, where there is no shell.
   --db DATABASE    the database of the command, admin
   --accept CODE    an error with this code is none: 23, a set that is initiated already
   --wait DURATION  try again for so long if the server does not answer, 0s
+  --keyFile FILE   log in as the members of the set or cluster do, with their key: everything
+                   is allowed then
 
 Exit codes: 0 the command succeeded; 1 it failed; 2 wrong options; 14 interrupted;
 100 the server does not answer.
@@ -40,9 +42,9 @@ const (
 
 // runOptions are the options of mayfly run.
 type runOptions struct {
-	uri, db string
-	accept  int
-	wait    time.Duration
+	uri, db, keyFile string
+	accept           int
+	wait             time.Duration
 }
 
 // runCommand runs mayfly run.
@@ -53,6 +55,7 @@ func runCommand(args []string) int {
 	f.StringVar(&o.db, "db", "admin", "")
 	f.IntVar(&o.accept, "accept", 0, "")
 	f.DurationVar(&o.wait, "wait", 0, "")
+	f.StringVar(&o.keyFile, "keyFile", "", "")
 	text := ""
 	if n := len(args); n > 0 && args[n-1] != "--help" && args[n-1] != "-h" {
 		text, args = args[n-1], args[:n-1]
@@ -67,6 +70,13 @@ func runCommand(args []string) int {
 	uri, err := client.ParseURI(o.uri, client.PrimaryPreferred)
 	if err != nil {
 		return misused(f, runCommandUsage, err.Error())
+	}
+	if o.keyFile != "" {
+		keys, err := config.ReadMemberKeys(o.keyFile)
+		if err != nil {
+			return misused(f, runCommandUsage, err.Error())
+		}
+		uri = uri.WithLogin(client.Member(keys))
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()

@@ -113,6 +113,13 @@ func (u *URI) take(options url.Values, login *Login) error {
 	return err
 }
 
+// WithLogin returns the connection string with another user.
+func (u *URI) WithLogin(l *Login) *URI {
+	other := *u
+	other.options.Login = l
+	return &other
+}
+
 // Of returns the connection string for another set, with the same options.
 func (u *URI) Of(set SetString, read Mode) *URI {
 	other := *u

@@ -82,28 +82,36 @@ func (l *loader) memberKey() {
 		}
 		return
 	}
-	key, err := readOwnSecret(o.KeyFile)
+	keys, err := ReadMemberKeys(o.KeyFile)
 	if err != nil {
 		l.fail("security.keyFile", "%v", err)
 		return
+	}
+	o.Keys, o.Authorization = keys, true
+}
+
+// ReadMemberKeys reads a file with the key, or the two keys, by which servers of a set or cluster
+// know each other.
+func ReadMemberKeys(path string) ([]string, error) {
+	key, err := readOwnSecret(path)
+	if err != nil {
+		return nil, err
 	}
 	keys := []string{key}
 	if strings.HasPrefix(key, "-") { // no key begins so: a list, in YAML
 		keys = nil
 		if err := yaml.Unmarshal([]byte(key), &keys); err != nil || len(keys) == 0 || len(keys) > maxKeys {
-			l.fail("security.keyFile", "%s is no list of one or two keys", o.KeyFile)
-			return
+			return nil, fmt.Errorf("%s is no list of one or two keys", path)
 		}
 	}
 	for i, key := range keys {
 		key = strings.Join(strings.Fields(key), "")
 		if len(key) < 6 || len(key) > 1024 || strings.Trim(key, base64Letters) != "" {
-			l.fail("security.keyFile", "%s has no key: 6 to 1024 characters of base64", o.KeyFile)
-			return
+			return nil, fmt.Errorf("%s has no key: 6 to 1024 characters of base64", path)
 		}
 		keys[i] = key
 	}
-	o.Keys, o.Authorization = keys, true
+	return keys, nil
 }
 
 // masterKey reads the key of an encrypted data directory, which no other user may.
@@ -152,13 +160,18 @@ const maxKeys = 2
 
 const base64Letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/="
 
-// readOwnSecret is readSecret of a file that no other user may read.
+// readOwnSecret is readSecret of a file that no other user may read. One that is root's may be
+// readable by a group, too, as PostgreSQL has it: so Kubernetes mounts secrets.
 func readOwnSecret(path string) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
 	}
-	if info.Mode().Perm()&0o077 != 0 {
+	open := os.FileMode(0o077)
+	if os.Geteuid() != 0 && ofRoot(info) {
+		open = 0o037
+	}
+	if info.Mode().Perm()&open != 0 {
 		return "", fmt.Errorf("permissions on %s are too open", path)
 	}
 	return readSecret(path)
