@@ -56,21 +56,24 @@ type columns struct {
 	fields                          []int
 	paths                           [][]string
 	count                           int
+	expired                         bool // there are date, expiredAt and rule
 }
 
-func newColumns(fields []string) *columns {
+// newColumns makes the columns of documents, with those about their expiry if expired is set.
+func newColumns(fields []string, expired bool) *columns {
 	g := parquet.Group{
-		"_id":       parquet.String(),
-		"bson":      parquet.Leaf(parquet.ByteArrayType),
-		"date":      parquet.Timestamp(parquet.Millisecond),
-		"expiredAt": parquet.Timestamp(parquet.Millisecond),
-		"rule":      parquet.Encoded(parquet.String(), &parquet.RLEDictionary),
-		"doc":       parquet.Variant(),
+		"_id":  parquet.String(),
+		"bson": parquet.Leaf(parquet.ByteArrayType),
+		"doc":  parquet.Variant(),
+	}
+	if expired {
+		g["date"], g["expiredAt"] = parquet.Timestamp(parquet.Millisecond), parquet.Timestamp(parquet.Millisecond)
+		g["rule"] = parquet.Encoded(parquet.String(), &parquet.RLEDictionary)
 	}
 	for _, f := range fields {
 		g[f] = parquet.Optional(parquet.String())
 	}
-	c := &columns{schema: parquet.NewSchema("archive", g)}
+	c := &columns{schema: parquet.NewSchema("archive", g), expired: expired}
 	at := func(path ...string) int {
 		l, _ := c.schema.Lookup(path...)
 		return l.ColumnIndex
@@ -98,7 +101,7 @@ func Write(w io.Writer, h Header, docs []Document) (Written, error) {
 	})
 	sum := sha256.New()
 	counted := &counting{w: io.MultiWriter(w, sum)}
-	c := newColumns(h.Fields)
+	c := newColumns(h.Fields, true)
 	blooms := []parquet.BloomFilterColumn{parquet.SplitBlockFilter(bloomBits, "_id")}
 	for _, f := range h.Fields {
 		blooms = append(blooms, parquet.SplitBlockFilter(bloomBits, f))
@@ -161,9 +164,11 @@ func (w *rowWriter) set(d Document) error {
 	}
 	put(c.id, parquet.ByteArrayValue(w.text[:id]))
 	put(c.bson, parquet.ByteArrayValue(d.Doc))
-	put(c.date, parquet.Int64Value(d.Date))
-	put(c.expiredAt, parquet.Int64Value(w.h.ExpiredAt))
-	put(c.rule, parquet.ByteArrayValue([]byte(w.h.Rule)))
+	if c.expired {
+		put(c.date, parquet.Int64Value(d.Date))
+		put(c.expiredAt, parquet.Int64Value(w.h.ExpiredAt))
+		put(c.rule, parquet.ByteArrayValue([]byte(w.h.Rule)))
+	}
 	put(c.metadata, parquet.ByteArrayValue(metadata))
 	put(c.value, parquet.ByteArrayValue(value))
 	return nil

@@ -37,7 +37,7 @@ func documents(t *testing.T, c *client.Conn, coll string) (all []bson.Doc) {
 
 func export(t *testing.T, c *client.Conn, coll, path string, f docfile.Format) error {
 	t.Helper()
-	w, err := docfile.Create(path, f)
+	w, err := docfile.Create(path, docfile.Options{Format: f})
 	if err != nil {
 		return err
 	}
@@ -49,12 +49,12 @@ func export(t *testing.T, c *client.Conn, coll, path string, f docfile.Format) e
 
 func imports(t *testing.T, c *client.Conn, coll, path string, f docfile.Format) (inserted, kept int64, err error) {
 	t.Helper()
-	file, err := os.Open(path)
+	file, err := docfile.Open(path, docfile.Options{Format: f})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	return docfile.Import(t.Context(), c, "d", coll, docfile.NewReader(file, f), told)
+	return docfile.Import(t.Context(), c, "d", coll, file, told)
 }
 
 // TestThereAndBack: what was exported and imported is the same, byte for byte, and a second
@@ -78,8 +78,11 @@ func TestThereAndBack(t *testing.T) {
 		}
 	}
 	want := documents(t, c, "from")
-	for _, f := range []docfile.Format{docfile.JSONLines, docfile.BSON} {
+	for _, f := range []docfile.Format{docfile.JSONLines, docfile.BSON, docfile.Parquet} {
 		path := filepath.Join(t.TempDir(), "file")
+		if f == docfile.JSONLines {
+			path += ".gz"
+		}
 		if err := export(t, c, "from", path, f); err != nil {
 			t.Fatal(f, err)
 		}

@@ -2,27 +2,79 @@ package docfile
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/binary"
+	"compress/gzip"
 	"errors"
 	"fmt"
 	"io"
-	"unicode/utf8"
+	"os"
+	"slices"
+	"strings"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 )
 
 // Reader reads the documents of a file.
 type Reader struct {
-	in     *bufio.Reader
-	format Format
-	at     int64 // lines that were read, or bytes
-	place  string
+	source
+	place string
+	files []io.Closer // in the order in which they were opened
 }
 
-// NewReader reads a file.
-func NewReader(in io.Reader, f Format) *Reader {
-	return &Reader{in: bufio.NewReaderSize(in, 1<<16), format: f}
+// source reads the documents of one format.
+type source interface {
+	// next is the next document, which belongs to the caller, or nil behind the last, and its
+	// place, also where there is an error.
+	next() (doc bson.Doc, place string, err error)
+}
+
+// Open opens a file. One whose name ends with .gz is decompressed.
+func Open(path string, o Options) (r *Reader, err error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	r = &Reader{files: []io.Closer{file}}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, r.Close())
+		}
+	}()
+	if o.Format == Parquet {
+		if strings.HasSuffix(path, compressed) {
+			return r, errors.New("a Parquet file is compressed by itself: decompress it")
+		}
+		rows, err := newParquetRows(file)
+		if err == nil {
+			r.source, r.files = rows, append(r.files, rows)
+		}
+		return r, err
+	}
+	in := io.Reader(file)
+	if strings.HasSuffix(path, compressed) {
+		unzipped, err := gzip.NewReader(bufio.NewReader(file))
+		if err != nil {
+			return r, err
+		}
+		in, r.files = unzipped, append(r.files, unzipped)
+	}
+	buffered := bufio.NewReaderSize(in, 1<<16)
+	switch o.Format {
+	case BSON:
+		r.source = &bsonDocuments{in: buffered}
+	case CSV:
+		r.source, err = newCSVRows(buffered, o)
+	default:
+		r.source = &jsonLines{in: buffered}
+	}
+	return r, err
+}
+
+// Close closes the file.
+func (r *Reader) Close() (err error) {
+	for _, f := range slices.Backward(r.files) {
+		err = errors.Join(err, f.Close())
+	}
+	return err
 }
 
 // Place is where the last document stands, or what is wrong: "line 7" or "byte 4711".
@@ -31,11 +83,8 @@ func (r *Reader) Place() string { return r.place }
 // Next is the next document, which belongs to the caller, or nil behind the last. Errors name
 // the place.
 func (r *Reader) Next() (bson.Doc, error) {
-	next := r.line
-	if r.format == BSON {
-		next = r.bson
-	}
-	doc, err := next()
+	doc, place, err := r.next()
+	r.place = place
 	if err == nil && doc != nil {
 		if len(doc) > bson.MaxDocumentSize {
 			err = bson.SizeError(len(doc), doc)
@@ -44,73 +93,7 @@ func (r *Reader) Next() (bson.Doc, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", r.place, err)
+		return nil, fmt.Errorf("%s: %w", place, err)
 	}
 	return doc, nil
-}
-
-// line reads a document from the next line that has one.
-func (r *Reader) line() (bson.Doc, error) {
-	for {
-		r.at++
-		r.place = fmt.Sprintf("line %d", r.at)
-		var line []byte
-		for {
-			part, err := r.in.ReadSlice('\n')
-			line = append(line, part...)
-			switch {
-			case len(line) > maxLine:
-				return nil, fmt.Errorf("longer than %d bytes", maxLine)
-			case errors.Is(err, bufio.ErrBufferFull):
-				continue
-			case err != nil && !errors.Is(err, io.EOF):
-				return nil, err
-			}
-			if err != nil && len(bytes.TrimSpace(line)) == 0 {
-				return nil, nil
-			}
-			break
-		}
-		if r.at == 1 {
-			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
-		}
-		if line = bytes.TrimSpace(line); len(line) == 0 {
-			continue
-		}
-		if !utf8.Valid(line) {
-			return nil, errors.New("not in UTF-8")
-		}
-		return bson.ParseJSON(string(line))
-	}
-}
-
-// bson reads a document from its length on.
-func (r *Reader) bson() (bson.Doc, error) {
-	r.place = fmt.Sprintf("byte %d", r.at)
-	var length [4]byte
-	switch n, err := io.ReadFull(r.in, length[:]); {
-	case n == 0 && errors.Is(err, io.EOF):
-		return nil, nil
-	case err != nil:
-		return nil, cut(err)
-	}
-	n := int32(binary.LittleEndian.Uint32(length[:]))
-	if n < 5 || n > bson.MaxDocumentSize {
-		return nil, fmt.Errorf("a document of %d bytes: not BSON, or damaged", n)
-	}
-	doc := make(bson.Doc, n)
-	copy(doc, length[:])
-	if _, err := io.ReadFull(r.in, doc[4:]); err != nil {
-		return nil, cut(err)
-	}
-	r.at += int64(n)
-	return doc, nil
-}
-
-// cut says of an error that it is the file's end.
-func cut(err error) error {
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		return errors.New("the file ends within a document")
-	}
-	return err
 }

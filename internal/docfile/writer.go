@@ -3,10 +3,13 @@ package docfile
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"unicode/utf8"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -14,15 +17,24 @@ import (
 
 // Writer writes documents to a new file, which has its name once it is durable.
 type Writer struct {
-	temp   *os.File
-	out    *bufio.Writer
-	format Format
-	path   string
-	line   []byte
+	sink
+	temp *os.File
+	out  *bufio.Writer
+	zip  *gzip.Writer // nil where it is not compressed
+	path string
 }
 
-// Create begins a file. Errors: os.ErrExist if there is one of that name, which stays.
-func Create(path string, f Format) (*Writer, error) {
+// sink writes documents in one format.
+type sink interface {
+	// write appends a document. Errors: one that the format does not keep.
+	write(bson.Doc) error
+	// finish writes what is left.
+	finish() error
+}
+
+// Create begins a file, compressed if its name ends with .gz. Errors: os.ErrExist if there is one
+// of that name, which stays.
+func Create(path string, o Options) (w *Writer, err error) {
 	if _, err := os.Lstat(path); err == nil {
 		return nil, fmt.Errorf("%s: %w", path, os.ErrExist)
 	}
@@ -30,20 +42,54 @@ func Create(path string, f Format) (*Writer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Writer{temp: temp, out: bufio.NewWriterSize(temp, 1<<18), format: f, path: path}, nil
+	w = &Writer{temp: temp, out: bufio.NewWriterSize(temp, 1<<18), path: path}
+	out := io.Writer(w.out)
+	if strings.HasSuffix(path, compressed) {
+		w.zip = gzip.NewWriter(w.out)
+		out = w.zip
+	}
+	switch o.Format {
+	case BSON:
+		w.sink = bsonWriter{out}
+	case CSV:
+		w.sink, err = newCSVWriter(out, o)
+	case Parquet:
+		w.sink, err = newParquetWriter(out, o)
+	default:
+		w.sink = &jsonWriter{out: out, mode: o.Format == JSONLines}
+	}
+	if err != nil {
+		return nil, errors.Join(err, w.Abort())
+	}
+	return w, nil
 }
 
-// Write appends a document. Errors: one that canonical JSON does not keep.
-func (w *Writer) Write(doc bson.Doc) error {
-	if w.format == BSON {
-		_, err := w.out.Write(doc)
-		return err
-	}
-	w.line = append(doc.AppendJSON(w.line[:0], w.format == JSONLines), '\n')
+// Write appends a document. Errors: one that the format does not keep.
+func (w *Writer) Write(doc bson.Doc) error { return w.write(doc) }
+
+// bsonWriter writes documents one behind the other.
+type bsonWriter struct{ out io.Writer }
+
+func (w bsonWriter) write(doc bson.Doc) error {
+	_, err := w.out.Write(doc)
+	return err
+}
+
+func (bsonWriter) finish() error { return nil }
+
+// jsonWriter writes lines of extended JSON.
+type jsonWriter struct {
+	out  io.Writer
+	mode bson.JSONMode
+	line []byte
+}
+
+func (w *jsonWriter) write(doc bson.Doc) error {
+	w.line = append(doc.AppendJSON(w.line[:0], w.mode), '\n')
 	if !utf8.Valid(w.line) {
-		return fmt.Errorf("the document with _id %s has text that is not UTF-8, which JSON cannot have: export it as BSON", doc.Lookup("_id"))
+		return notUTF8(doc)
 	}
-	if w.format == JSONLines {
+	if w.mode == bson.CanonicalJSON {
 		// A document that looks like a type ({$oid: …}) and text that is not UTF-8 come back
 		// as something else.
 		if back, err := bson.ParseJSON(string(w.line)); err != nil || !bytes.Equal(back, doc) {
@@ -54,9 +100,20 @@ func (w *Writer) Write(doc bson.Doc) error {
 	return err
 }
 
+func (*jsonWriter) finish() error { return nil }
+
+// notUTF8 is the error for a document that only BSON keeps.
+func notUTF8(doc bson.Doc) error {
+	return fmt.Errorf("the document with _id %s has text that is not UTF-8, which this format cannot have: export it as BSON", doc.Lookup("_id"))
+}
+
 // Commit makes the file durable, and gives it its name.
 func (w *Writer) Commit() error {
-	err := errors.Join(w.out.Flush(), w.temp.Sync(), w.temp.Chmod(0o600))
+	err := w.finish()
+	if w.zip != nil {
+		err = errors.Join(err, w.zip.Close())
+	}
+	err = errors.Join(err, w.out.Flush(), w.temp.Sync(), w.temp.Chmod(0o600))
 	if err = errors.Join(err, w.temp.Close()); err != nil {
 		return errors.Join(err, os.Remove(w.temp.Name()))
 	}
