@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -37,6 +38,10 @@ func follow(t *testing.T, args ...string) (stop func(s os.Signal) string) {
 	}
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
 	return func(s os.Signal) string {
+		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", cmd.Process.Pid))
+		if _, fields, _ := strings.Cut(string(stat), ") "); err != nil || strings.Fields(fields)[16] != "19" {
+			t.Errorf("a backup runs with the priority of others: %s, %v", stat, err)
+		}
 		_ = cmd.Process.Signal(s)
 		if err := cmd.Wait(); err != nil && s != os.Kill {
 			t.Errorf("mayfly backup --follow: %v\n%s", err, &out)

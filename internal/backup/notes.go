@@ -78,12 +78,16 @@ func (u *notes) add(ctx context.Context, note string) error {
 	return u.r.store.Put(ctx, u.begin+"-"+note, f)
 }
 
+// noteFrom is the size of a file, in bytes, from which on it is noted. A smaller one is read again
+// sooner than three more syncs of the disk take: of what has changed, most files are small.
+const noteFrom = 1 << 20
+
 // stored notes that a file is in the repository.
-func (u *notes) stored(ctx context.Context, identity, object string) error {
-	if identity == "" {
+func (u *notes) stored(ctx context.Context, f *remoteFile, object string) error {
+	if f.identity == "" || f.size < noteFrom {
 		return nil
 	}
-	return u.add(ctx, identity+"-"+path.Base(object))
+	return u.add(ctx, f.identity+"-"+path.Base(object))
 }
 
 // end removes the notes: the backup is complete.

@@ -307,7 +307,7 @@ func (p *takenPart) files(ctx context.Context, known map[string]string, stored m
 			if file.Object, err = p.file(ctx, f); err != nil {
 				return fmt.Errorf("%s: %w", f.name, err)
 			}
-			if err := p.notes.stored(ctx, f.identity, file.Object); err != nil {
+			if err := p.notes.stored(ctx, f, file.Object); err != nil {
 				return err
 			}
 		} else {
