@@ -1,12 +1,14 @@
 package importer
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -34,6 +36,7 @@ type scan struct {
 	last     bson.Value // the _id behind which to read
 	limit    int
 	most     int // the largest limit
+	size     int // of the documents that were read last, in bytes
 }
 
 // next returns the next documents, none at the end. They belong to the caller.
@@ -56,13 +59,13 @@ func (s *scan) next(ctx context.Context) (docs []bson.Doc, err error) {
 	if batch.Type != bson.TypeArray {
 		return nil, fmt.Errorf("%s: the reply has no cursor", s.e.name)
 	}
-	size := 0
+	s.size = 0
 	for v := range batch.Doc().Values() {
-		docs, size = append(docs, v.Doc()), size+len(v.Doc())
+		docs, s.size = append(docs, v.Doc()), s.size+len(v.Doc())
 	}
 	if n := len(docs); n > 0 {
 		s.last = docs[n-1].Lookup("_id").Clone()
-		s.limit = min(s.most, max(1, batchBytes/max(1, size/n)))
+		s.limit = min(s.most, max(1, batchBytes/max(1, s.size/n)))
 	}
 	return docs, nil
 }
@@ -135,10 +138,39 @@ func (im *Importer) copyRow(ctx context.Context, w *writer, r *row) error {
 		case err != nil:
 			return err
 		case more:
+			if err := waitPace(ctx, im.pace, s.size); err != nil {
+				return err
+			}
 			continue
 		}
 		return nil
 	}
+}
+
+// newPace bounds what is copied, in bytes a second; 0 is no bound.
+func newPace(bytes int64) *rate.Limiter {
+	if bytes == 0 {
+		return rate.NewLimiter(rate.Inf, 0)
+	}
+	return rate.NewLimiter(rate.Limit(bytes), int(max(1, bytes/burstsASecond)))
+}
+
+// burstsASecond is in how many parts a second's bytes may come.
+const burstsASecond = 10
+
+// waitPace waits until n bytes more may be copied.
+func waitPace(ctx context.Context, pace *rate.Limiter, n int) error {
+	if pace.Limit() == rate.Inf {
+		return nil
+	}
+	for n > 0 {
+		part := min(n, pace.Burst())
+		if err := pace.WaitN(ctx, part); err != nil {
+			return cmp.Or(context.Cause(ctx), err)
+		}
+		n -= part
+	}
+	return nil
 }
 
 // refusedName is the target's error that a collection does not have the name that its row has. An

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	"golang.org/x/time/rate"
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
@@ -27,6 +28,11 @@ type Options struct {
 	ClockAhead bool
 	// Parallel is how many collections are copied at a time, 1 to MaxParallel.
 	Parallel int
+	// Rate is how many bytes of documents are copied in a second, 0 for no bound. Events and the
+	// comparison have none.
+	Rate int64
+	// Restart drops what the import has made, and begins anew.
+	Restart bool
 	// Tell gets a line of progress.
 	Tell func(line string)
 
@@ -58,6 +64,7 @@ type Importer struct {
 	// applied is the time of the newest event that was applied, or is being.
 	applied         client.Clock
 	copiedDocuments atomic.Int64
+	pace            *rate.Limiter
 }
 
 // Run imports, from where an importer before has ended. It returns when the import is done.
@@ -66,7 +73,7 @@ func Run(ctx context.Context, o Options) error {
 	if o.batch == 0 {
 		o.batch = batchDocuments
 	}
-	im := &Importer{o: o}
+	im := &Importer{o: o, pace: newPace(o.Rate)}
 	if err := im.open(ctx); err != nil {
 		return err
 	}
@@ -116,6 +123,11 @@ func (im *Importer) fit() error {
 
 // proceed does what is left to do.
 func (im *Importer) proceed(ctx context.Context) error {
+	if im.o.Restart {
+		if err := im.restart(ctx); err != nil {
+			return err
+		}
+	}
 	if im.state.phase == phaseDone {
 		im.o.Tell("This import is done already.")
 		return nil
@@ -207,7 +219,11 @@ func (im *Importer) unmake(ctx context.Context, r *row) error {
 	if err != nil || have == nil {
 		return err
 	}
-	_, err = im.ddl(ctx, r.db, new(bson.Builder).String("drop", r.coll).Value("collectionUUID", uuidValue(have.uuid)).Finish())
+	b := new(bson.Builder).String("drop", r.coll)
+	if have.uuid != (bson.UUID{}) { // a time series has none
+		b.Value("collectionUUID", uuidValue(have.uuid))
+	}
+	_, err = im.ddl(ctx, r.db, b.Finish())
 	return err
 }
 

@@ -78,7 +78,11 @@ func (im *Importer) copyNatural(ctx context.Context, c *client.Conn, d *definiti
 			return lasting{fmt.Errorf("the target refuses a document: %w", e.Error)}
 		}
 		im.copiedDocuments.Add(int64(len(docs)))
+		n := size
 		docs, size = nil, 0
+		if err := waitPace(ctx, im.pace, n); err != nil {
+			return lasting{err}
+		}
 		return nil
 	}
 	err = each(ctx, c, d.db, new(bson.Builder).String("find", d.coll).Finish(), func(doc bson.Doc) error {

@@ -75,6 +75,13 @@ func (t *rows) put(r *row) {
 	t.byID[r.uuid] = r
 }
 
+// forget forgets them all.
+func (t *rows) forget() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	clear(t.byID)
+}
+
 // all returns those that are at the target.
 func (t *rows) all() (out []*row) {
 	t.mu.Lock()

@@ -80,23 +80,33 @@ func uuidOf(v bson.Value) (u bson.UUID, ok bool) {
 	return u, true
 }
 
-// identify returns what tells a source from others.
-func identify(ctx context.Context, e *end) string {
+// identify returns what tells a source from others. Errors: a user who may not read that, as two
+// sources of one name would be taken for one.
+func identify(ctx context.Context, e *end) (string, error) {
+	lacks := func(what string, err error) error {
+		if mongoerr.Is(err, mongoerr.Unauthorized) {
+			return fmt.Errorf("the source's user may not %s, which tells this source from another one of its name: give it the role clusterMonitor: %w", what, err)
+		}
+		return err
+	}
 	if e.router {
 		docs, err := e.all(ctx, "config", new(bson.Builder).String("find", "version").Finish())
-		if err != nil || len(docs) == 0 {
-			return "cluster"
+		if err != nil {
+			return "", lacks("read config.version", err)
 		}
-		return "cluster " + docs[0].Lookup("clusterId").String()
+		if len(docs) == 0 {
+			return "", errors.New("the source's config.version is empty: it has to name the cluster")
+		}
+		return "cluster " + docs[0].Lookup("clusterId").String(), nil
 	}
 	if e.set == "" {
-		return "standalone " + strings.Join(e.uri.Hosts, ",")
+		return "standalone " + strings.Join(e.uri.Hosts, ","), nil
+	}
+	reply, err := e.run(ctx, "admin", new(bson.Builder).Int32("replSetGetConfig", 1).Finish())
+	if err != nil {
+		return "", lacks("run replSetGetConfig", err)
 	}
 	name := "set " + e.set
-	reply, err := e.run(ctx, "admin", new(bson.Builder).Int32("replSetGetConfig", 1).Finish())
-	if err != nil { // it needs a privilege
-		return name
-	}
 	if c := reply.Lookup("config"); c.Type == bson.TypeDocument {
 		if s := c.Doc().Lookup("settings"); s.Type == bson.TypeDocument {
 			if id := s.Doc().Lookup("replicaSetId"); id.Type == bson.TypeObjectID {
@@ -105,12 +115,16 @@ func identify(ctx context.Context, e *end) string {
 			}
 		}
 	}
-	return name
+	return name, nil
 }
 
 // claim makes this importer the target's, and fences those before it (invariant one-importer).
 func (im *Importer) claim(ctx context.Context) error {
-	source, owner := identify(ctx, im.from), bson.NewUUID()
+	source, err := identify(ctx, im.from)
+	if err != nil {
+		return err
+	}
+	owner := bson.NewUUID()
 	sessions := im.o.Parallel + 2 // the workers', the applier's, and that of the state
 	for {
 		s, err := readState(ctx, im.to)
