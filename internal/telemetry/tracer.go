@@ -103,9 +103,16 @@ func (t *Tracer) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	if err := errors.Join(t.spans.Shutdown(ctx), t.metrics.Shutdown(ctx)); err != nil {
-		t.notSent(err)
+	// At once, so that neither takes the time of the other.
+	var work sync.WaitGroup
+	for _, shutdown := range []func(context.Context) error{t.spans.Shutdown, t.metrics.Shutdown} {
+		work.Go(func() {
+			if err := shutdown(ctx); err != nil {
+				t.notSent(err)
+			}
+		})
 	}
+	work.Wait()
 }
 
 // notSent logs why something could not be sent.

@@ -130,6 +130,24 @@ func TestDropped(t *testing.T) {
 	}
 }
 
+// TestCloseAtOnce: a collector that is slow with spans gets the last metrics all the same.
+func TestCloseAtOnce(t *testing.T) {
+	r := telemetrytest.New(t)
+	r.MetricsFirst.Store(true)
+	metrics := prometheus.NewRegistry()
+	metrics.MustRegister(prometheus.NewCounter(prometheus.CounterOpts{Name: "last"}))
+	tracer, err := Open(t.Context(), Options{Endpoint: r.URL, SampleRate: 1, Metrics: metrics, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, s := tracer.Serve(t.Context(), "find", "", true)
+	s.End()
+	tracer.Close()
+	if !r.HasMetric("last") || len(r.Spans()) != 1 {
+		t.Errorf("the metrics were sent: %t, spans: %d", r.HasMetric("last"), len(r.Spans()))
+	}
+}
+
 // TestWaitsBound: an operation that waits again and again has a bounded number of spans.
 func TestWaitsBound(t *testing.T) {
 	r := telemetrytest.New(t)

@@ -29,6 +29,10 @@ type Collector struct {
 	*httptest.Server
 	// Refuses has it take nothing (400).
 	Refuses atomic.Bool
+	// MetricsFirst has it answer no spans before it has got metrics.
+	MetricsFirst atomic.Bool
+	gotMetrics   chan struct{} // closed by the first
+	once         sync.Once
 
 	mu struct {
 		sync.Mutex
@@ -39,10 +43,16 @@ type Collector struct {
 
 // New starts a collector, until the end of the test.
 func New(t testing.TB) *Collector {
-	c := new(Collector)
+	c := &Collector{gotMetrics: make(chan struct{})}
 	c.mu.metrics = map[string]bool{}
 	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
+		if r.URL.Path == "/v1/traces" && c.MetricsFirst.Load() {
+			select {
+			case <-c.gotMetrics:
+			case <-r.Context().Done():
+			}
+		}
 		if err == nil && !c.Refuses.Load() {
 			err = c.take(r.URL.Path, body)
 		}
@@ -72,6 +82,7 @@ func (c *Collector) take(path string, body []byte) error {
 				}
 			}
 		}
+		c.once.Do(func() { close(c.gotMetrics) })
 		return nil
 	}
 	var got traces.ExportTraceServiceRequest
