@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -288,19 +289,19 @@ func writeReleased(t *testing.T, to, kind string) {
 	if err := os.WriteFile(filepath.Join(to, kind+".json"), []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	pack(t, s.Dir, filepath.Join(to, kind+".tar.gz"))
+}
+
+// pack makes an archive of a directory.
+func pack(t *testing.T, dir, path string) {
+	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	w := tar.NewWriter(z)
-	if err := w.AddFS(os.DirFS(s.Dir)); err != nil {
+	if err := errors.Join(w.AddFS(os.DirFS(dir)), w.Close(), z.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := z.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(to, kind+".tar.gz"), b.Bytes(), 0o644); err != nil {
+	if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 		t.Fatal(err)
 	}
 }
