@@ -33,20 +33,28 @@ and nobody is to read it, before the end.
   --once           copy a source whose writes have stopped, and follow nothing
   --dryRun         change nothing, and say what will differ
   --parallel N     copy so many collections at a time, 1 to 12 (4)
+  --rate N[K|M|G]  copy not more than so many bytes a second; events and the comparison are not
+                   bounded
+  --restart        drop what an import that has not ended has made at the target, and begin anew
   --clockAhead     import although the target's clock is more than a second ahead
 
 Exit codes: 0 done; 1 the target is not equal to the source; 2 wrong options; 14 interrupted; 100 it
 could not be done.
 `
 
-// importAny imports from a file or from a server.
+// importAny imports from a file, from a server, or from an account.
 func importAny(args []string) int {
 	if len(args) == 1 && (args[0] == "--help" || args[0] == "-help" || args[0] == "-h") {
-		fmt.Print(importUsage + "\n" + importServerUsage)
+		fmt.Print(importUsage + "\n" + importServerUsage + "\n" + importAccountUsage)
 		return config.ExitClean
 	}
 	if len(args) > 0 && args[0] == "cutover" {
 		return importServer(args[1:], true)
+	}
+	if slices.ContainsFunc(args, func(a string) bool {
+		return strings.Contains(a, "https://") || strings.Contains(a, "http://")
+	}) {
+		return importAccount(args)
 	}
 	if slices.ContainsFunc(args, func(a string) bool {
 		name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "=")
@@ -59,7 +67,7 @@ func importAny(args []string) int {
 
 func importServer(args []string, cutOver bool) int {
 	o := importer.Options{Parallel: importer.DefaultParallel, Tell: func(line string) { fmt.Println(line) }}
-	var from, to string
+	var from, to, rate string
 	dryRun := false
 	f := flag.NewFlagSet("mayfly import", flag.ContinueOnError)
 	f.StringVar(&to, "to", "", "")
@@ -70,6 +78,8 @@ func importServer(args []string, cutOver bool) int {
 		f.BoolVar(&o.Once, "once", false, "")
 		f.BoolVar(&dryRun, "dryRun", false, "")
 		f.IntVar(&o.Parallel, "parallel", importer.DefaultParallel, "")
+		f.StringVar(&rate, "rate", "", "")
+		f.BoolVar(&o.Restart, "restart", false, "")
 		f.BoolVar(&o.ClockAhead, "clockAhead", false, "")
 	}
 	if code, ok := parse(f, importServerUsage, args); !ok {
@@ -82,10 +92,15 @@ func importServer(args []string, cutOver bool) int {
 		return misused(f, importServerUsage, "--once has no cut-over of its own")
 	case o.Block && !o.Once && !o.CutOver && !cutOver:
 		return misused(f, importServerUsage, "--block is for the cut-over: with --cutover, --once, or mayfly import cutover")
+	case dryRun && o.Restart:
+		return misused(f, importServerUsage, "--dryRun changes nothing, and --restart drops what was imported")
 	case o.Parallel < 1 || o.Parallel > importer.MaxParallel:
 		return misused(f, importServerUsage, fmt.Sprintf("--parallel is 1 to %d", importer.MaxParallel))
 	}
 	var err error
+	if o.Rate, err = parseRate(rate); err != nil {
+		return misused(f, importServerUsage, err.Error())
+	}
 	if o.To, err = client.ParseURI(to, client.Primary); err != nil {
 		return misused(f, importServerUsage, "--to: "+err.Error())
 	}

@@ -73,7 +73,7 @@ func evaluated(text string) func(*stage) {
 // refused are commands that may be refused, as there is nothing to be done by them here, or not yet.
 var refused = []string{
 	"db.adminCommand({ transitionToDedicatedConfigServer:", // no other shard has come
-	"sh.abortReshardCollection(", // it has ended
+	"sh.abortReshardCollection(",                           // it has ended
 	"db.adminCommand({ killOp: 1, op: \"config:1234\" })",
 	"db.adminCommand({ stopShardDraining:",
 	"db.adminCommand({ commitShardRemoval:", // documents are still being moved away

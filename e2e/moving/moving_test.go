@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -14,6 +16,7 @@ import (
 	"go.mongodb.org/mongo-driver/v2/mongo"
 	"go.mongodb.org/mongo-driver/v2/mongo/options"
 
+	"github.com/mayflydb/mayfly/internal/cosmos"
 	"github.com/mayflydb/mayfly/internal/testkit"
 )
 
@@ -61,7 +64,18 @@ func TestOperate(t *testing.T) {
 	from, to, stopped, empty := set(t, "old"), set(t, "new"), testkit.Start(t), set(t, "empty")
 	fill(t, from.Client(), 1000)
 	fill(t, stopped.Client(), 1000)
-	names := strings.NewReplacer("mayfly ", "exec "+testkit.Binary(t)+" ", "mongodb://old/", from.URI(), "mongodb://new/", to.URI(), "mongodb://stopped/", stopped.URI(), "mongodb://empty/", empty.URI())
+	dir := t.TempDir()
+	account := func() string { // the address of one
+		port := strconv.Itoa(testkit.FreePort(t))
+		testkit.Start(t, "--cosmos", "--cosmosTls", "off", "--cosmosPort", port)
+		return "http://127.0.0.1:" + port + "/"
+	}
+	for _, name := range []string{"old.key", "new.key"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(cosmos.WellKnownKey+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	names := strings.NewReplacer("https://old.documents.azure.com/", account(), "https://new:8081/", account(), "mayfly ", "exec "+testkit.Binary(t)+" ", "mongodb://old/", from.URI(), "mongodb://new/", to.URI(), "mongodb://stopped/", stopped.URI(), "mongodb://empty/", empty.URI())
 	var following *exec.Cmd
 	ran := 0
 	for line := range strings.Lines(string(page)) {
@@ -70,6 +84,7 @@ func TestOperate(t *testing.T) {
 		}
 		ran++
 		cmd := exec.Command("sh", "-c", names.Replace(line))
+		cmd.Dir = dir
 		switch {
 		case strings.Contains(line, "import cutover"):
 			// The state is there once the importer has claimed the target.
@@ -101,7 +116,7 @@ func TestOperate(t *testing.T) {
 			}
 		}
 	}
-	if ran != 5 {
+	if ran != 6 {
 		t.Errorf("the page has %d commands", ran)
 	}
 	for _, p := range [][2]*testkit.Server{{from, to}, {stopped, empty}} {

@@ -23,7 +23,7 @@ var layers = [][]string{
 	{"query/plan", "query/exec/stage", "query/exec/keyrange", "query/exec/readahead", "query/exec/plancache", "query/exec/unpack", "query/exec"},
 	{"oplog", "changestream", "repl"},
 	{"auth", "client", "command", "audit"},
-	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup", "doctor", "docfile", "importer"},
+	{"shard", "account", "process", "access", "expire/forecast", "node", "expire", "backup", "doctor", "docfile", "importer", "accountimport"},
 	{"cluster/step", "cluster/clustertest", "cluster/configsvr", "cluster/shardsvr"},
 	{"router"},
 	{"cosmos", "console", "server", "server/servertest", "bench", "testkit", "sim", "cluster/clustersim", "lint"},

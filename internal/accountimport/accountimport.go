@@ -1,0 +1,223 @@
+package accountimport
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
+)
+
+// Options are those of an import.
+type Options struct {
+	From, To *Account
+	// Delete deletes items of the target that the source does not have.
+	Delete bool
+	// Parallel is how many items are worked on at a time, from 1 on.
+	Parallel int
+	// Tell gets a line for each container.
+	Tell func(line string)
+}
+
+// The default of Options.Parallel, and the most that it may be.
+const (
+	DefaultParallel = 8
+	MaxParallel     = 64
+)
+
+// ErrDiffers ends an import whose target has items that its source does not have.
+var ErrDiffers = errors.New("the target has items that the source does not have")
+
+// containerID names one.
+type containerID struct{ db, coll string }
+
+func (c containerID) path(more ...string) []string {
+	return append([]string{"dbs", c.db, "colls", c.coll}, more...)
+}
+
+// definition is what a container is made with. Paths are those of its partition key.
+type definition struct {
+	fields map[string]json.RawMessage
+	paths  []string
+}
+
+// counts are what was done in a container.
+type counts struct{ equal, written, extra, deleted atomic.Int64 }
+
+// Run makes the target's databases, containers and items those of the source. Errors: ErrDiffers;
+// *failure, with what it was about.
+func Run(ctx context.Context, o Options) error {
+	dbs, err := o.From.ids(ctx, "dbs", "Databases")
+	if err != nil {
+		return fmt.Errorf("listing the source's databases: %w", err)
+	}
+	differs := false
+	for _, db := range dbs {
+		if err := o.create(ctx, "dbs", map[string]string{"id": db}); err != nil {
+			return fmt.Errorf("making the database %s: %w", db, err)
+		}
+		colls, err := o.From.ids(ctx, "colls", "DocumentCollections", "dbs", db)
+		if err != nil {
+			return fmt.Errorf("listing the containers of %s: %w", db, err)
+		}
+		for _, coll := range colls {
+			c := containerID{db, coll}
+			n, err := o.container(ctx, c)
+			if err != nil {
+				return fmt.Errorf("%s/%s: %w", db, coll, err)
+			}
+			differs = differs || n.extra.Load() > n.deleted.Load()
+			o.Tell(fmt.Sprintf("%s/%s: %d items were equal, %d were written; %d that the source does not have, of which %d were deleted",
+				db, coll, n.equal.Load(), n.written.Load(), n.extra.Load(), n.deleted.Load()))
+		}
+	}
+	if differs {
+		return ErrDiffers
+	}
+	return nil
+}
+
+// create makes something at the target that may be there already.
+func (o *Options) create(ctx context.Context, kind string, body any, path ...string) error {
+	b, err := json.Marshal(body)
+	if err != nil {
+		return err
+	}
+	_, _, err = o.To.do(ctx, request{method: http.MethodPost, kind: kind, path: path, feed: true, body: b})
+	if hasStatus(err, http.StatusConflict) {
+		return nil
+	}
+	return err
+}
+
+// container copies a container.
+func (o *Options) container(ctx context.Context, c containerID) (n *counts, err error) {
+	d, err := o.From.definition(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if err := o.create(ctx, "colls", d.fields, "dbs", c.db); err != nil {
+		return nil, fmt.Errorf("making it: %w", err)
+	}
+	have, err := o.To.definition(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	if !slices.Equal(have.paths, d.paths) {
+		return nil, fmt.Errorf("the target has it already, with the partition key %q and not %q", have.paths, d.paths)
+	}
+	for _, kind := range []struct{ of, in string }{{"sprocs", "StoredProcedures"}, {"triggers", "Triggers"}, {"udfs", "UserDefinedFunctions"}} {
+		ids, err := o.From.ids(ctx, kind.of, kind.in, c.path()...)
+		if err != nil {
+			return nil, err
+		}
+		if len(ids) > 0 {
+			o.Tell(fmt.Sprintf("%s/%s: not copied: %s %q", c.db, c.coll, kind.of, ids))
+		}
+	}
+	n = &counts{}
+	if err := o.items(ctx, o.From, c, d, func(ctx context.Context, i *item) error { return o.write(ctx, c, d, i, n) }); err != nil {
+		return nil, err
+	}
+	return n, o.items(ctx, o.To, c, d, func(ctx context.Context, i *item) error { return o.extra(ctx, c, d, i, n) })
+}
+
+// definition reads what a container is made with.
+func (a *Account) definition(ctx context.Context, c containerID) (*definition, error) {
+	d := &definition{}
+	if err := a.get(ctx, "colls", &d.fields, c.path()...); err != nil {
+		return nil, fmt.Errorf("reading its definition at %s: %w", a.name, err)
+	}
+	for name := range d.fields {
+		if name[0] == '_' || name == "statistics" {
+			delete(d.fields, name)
+		}
+	}
+	var key struct{ Paths []string }
+	if err := json.Unmarshal(d.fields["partitionKey"], &key); err != nil {
+		return nil, fmt.Errorf("%s does not say its partition key: %w", a.name, err)
+	}
+	d.paths = key.Paths
+	return d, nil
+}
+
+// maxSplits bounds how often a container is read anew as its ranges were split meanwhile.
+const maxSplits = 10
+
+// items calls f with all items of a container, several at a time.
+func (o *Options) items(ctx context.Context, a *Account, c containerID, d *definition, f func(ctx context.Context, i *item) error) error {
+	for splits := 0; ; splits++ {
+		ranges, err := a.ids(ctx, "pkranges", "PartitionKeyRanges", c.path()...)
+		for _, r := range ranges {
+			if err = a.each(ctx, "docs", "Documents", map[string]string{"X-Ms-Documentdb-Partitionkeyrangeid": r}, func(page []json.RawMessage) error {
+				work, ctx := errgroup.WithContext(ctx)
+				work.SetLimit(o.Parallel)
+				for _, raw := range page {
+					i, err := readItem(raw, d.paths)
+					if err != nil {
+						return errors.Join(err, work.Wait())
+					}
+					work.Go(func() error { return f(ctx, i) })
+				}
+				return work.Wait()
+			}, c.path()...); err != nil {
+				break
+			}
+		}
+		if !hasStatus(err, http.StatusGone) || splits == maxSplits {
+			return err
+		}
+	}
+}
+
+// read reads an item, nil if there is none.
+func (a *Account) read(ctx context.Context, c containerID, d *definition, i *item) (*item, error) {
+	body, _, err := a.do(ctx, request{method: http.MethodGet, kind: "docs", path: c.path("docs", i.id), header: map[string]string{"X-Ms-Documentdb-Partitionkey": i.key}})
+	if hasStatus(err, http.StatusNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return readItem(body, d.paths)
+}
+
+// write writes an item to the target if it has another one, or none.
+func (o *Options) write(ctx context.Context, c containerID, d *definition, i *item, n *counts) error {
+	have, err := o.To.read(ctx, c, d, i)
+	if err == nil && have != nil && same(have.fields, i.fields) {
+		n.equal.Add(1)
+		return nil
+	}
+	if err == nil {
+		_, _, err = o.To.do(ctx, request{method: http.MethodPost, kind: "docs", path: c.path(), feed: true, body: i.raw,
+			header: map[string]string{"X-Ms-Documentdb-Partitionkey": i.key, "X-Ms-Documentdb-Is-Upsert": "true"}})
+	}
+	if err != nil {
+		return fmt.Errorf("the item %q of %s: %w", i.id, i.key, err)
+	}
+	n.written.Add(1)
+	return nil
+}
+
+// extra counts an item of the target that the source does not have, and deletes it if it is to.
+func (o *Options) extra(ctx context.Context, c containerID, d *definition, i *item, n *counts) error {
+	have, err := o.From.read(ctx, c, d, i)
+	if err != nil || have != nil {
+		return err
+	}
+	n.extra.Add(1)
+	if !o.Delete {
+		return nil
+	}
+	_, _, err = o.To.do(ctx, request{method: http.MethodDelete, kind: "docs", path: c.path("docs", i.id), header: map[string]string{"X-Ms-Documentdb-Partitionkey": i.key}})
+	if err != nil && !hasStatus(err, http.StatusNotFound) {
+		return fmt.Errorf("deleting the item %q of %s: %w", i.id, i.key, err)
+	}
+	n.deleted.Add(1)
+	return nil
+}
