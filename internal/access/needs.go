@@ -55,7 +55,7 @@ func init() {
 		"setUserWriteBlockMode": clusterNeeds(auth.SetUserWriteBlockMode),
 		"getDefaultRWConcern":   clusterNeeds(auth.GetDefaultRWConcern), "setDefaultRWConcern": clusterNeeds(auth.SetDefaultRWConcern),
 		"autoCompact": clusterNeeds(auth.Compact), "configureFailPoint": clusterNeeds(auth.Internal), "advanceClock": clusterNeeds(auth.Internal), "features": anyone,
-		"whatsmyuri": anyone, "listCommands": anyone,
+		"whatsmyuri": anyone, "isdbgrid": anyone, "listCommands": anyone,
 
 		"startSession": anyone, "refreshSessions": anyone, "endSessions": anyone, "killSessions": killSessionsNeeds,
 		"killAllSessions": clusterNeeds(auth.KillAnySession), "killAllSessionsByPattern": clusterNeeds(auth.KillAnySession),

@@ -48,7 +48,7 @@ func (r *Router) runCreate(ctx context.Context, op *command.Op) error {
 // onPrimary forwards a command on an unsharded collection to the primary shard of its
 // database. Error 20 for a sharded one.
 func (r *Router) onPrimary(ctx context.Context, op *command.Op) error {
-	ns, err := collection(op)
+	ns, err := namedCollection(op)
 	if err != nil {
 		return err
 	}

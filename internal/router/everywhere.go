@@ -19,6 +19,7 @@ func (r *Router) everywhere() []*command.Command {
 		{Name: "appendOplogNote", Flags: command.AdminOnly | command.TakesWriteConcern, Help: "Adds a no-op entry to the oplog of each shard", Run: r.runAppendOplogNote},
 		{Name: "fsync", Flags: command.AdminOnly, Help: "flushes pending writes of all servers to disk", Run: r.runFsync},
 		{Name: "fsyncUnlock", Flags: command.AdminOnly, Help: "unlocks all servers that fsync has locked", Run: r.runFsyncUnlock},
+		{Name: "lockInfo", Flags: command.AdminOnly, Help: "show all lock info on the shards", Run: r.runLockInfo},
 		{Name: "setUserWriteBlockMode", Help: "Set whether user write blocking is enabled", Run: r.runSetting},
 		{Name: "setClusterParameter", Flags: command.AdminOnly, Help: "Set cluster parameter on the cluster", Run: r.runSetting},
 		{Name: "getClusterParameter", Flags: command.AdminOnly, Help: "Get cluster parameter value(s)", Run: r.runGetClusterParameter},
@@ -52,6 +53,29 @@ func (r *Router) servers(ctx context.Context) ([]string, error) {
 		names = append(names, configShard)
 	}
 	return names, err
+}
+
+// runLockInfo shows the locks of each shard, and those of the only one as a server does.
+func (r *Router) runLockInfo(ctx context.Context, op *command.Op) error {
+	names, err := r.shards.names(ctx)
+	if err != nil {
+		return err
+	}
+	answers, err := each(names, func(name string) (client.Answer, error) {
+		return r.ask(ctx, op, question{shard: name, db: op.DB, body: passed(op), reads: true})
+	})
+	if err != nil {
+		return err
+	}
+	op.Reply.OpenDoc("raw")
+	for i, a := range answers {
+		op.Reply.Doc(names[i], withoutFields(a.Reply, "$clusterTime", "operationTime"))
+	}
+	op.Reply.Close()
+	if len(answers) == 1 {
+		op.Reply.Value("lockInfo", answers[0].Reply.Lookup("lockInfo"))
+	}
+	return nil
 }
 
 // runAppendOplogNote advances the cluster's time by an entry in each shard's log.

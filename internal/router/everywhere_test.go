@@ -43,6 +43,19 @@ func TestEverywhere(t *testing.T) {
 	}
 	c.refused("app", `{profile: 1}`, mongoerr.BadValue)
 	c.do("app", `{profile: 0, slowms: 100}`)
+	if got := c.do("app", `{isdbgrid: 1}`); got.Lookup("isdbgrid").Int32() != 1 || got.Lookup("hostname").Type != bson.TypeString {
+		t.Errorf("isdbgrid: %s", got)
+	}
+	c.refused("app", `{compact: "c"}`, mongoerr.CommandNotSupported)
+	c.refused("admin", `{replSetGetStatus: 1}`, mongoerr.UnknownError)
+	c.do("admin", `{fsync: 1, lock: true}`)
+	locks := c.do("admin", `{lockInfo: 1}`).Lookup("raw").Doc()
+	c.do("admin", `{fsyncUnlock: 1}`)
+	for name := range c.shards {
+		if held := locks.Lookup(name).Doc().Lookup("lockInfo"); held.Type != bson.TypeArray || held.Doc().Len() != 1 {
+			t.Errorf("locks of %s: %s", name, locks)
+		}
+	}
 }
 
 // TestFsyncLock: a lock through a router blocks writes on the config servers and each shard until

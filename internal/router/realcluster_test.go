@@ -341,6 +341,7 @@ func TestRename(t *testing.T) {
 	c.do("app", `{insert: "u", documents: [{_id: 1}, {_id: 2}]}`)
 	c.do("app", `{insert: "v", documents: [{_id: 1}]}`)
 	c.do("app", `{create: "w", viewOn: "u", pipeline: []}`)
+	c.do("admin", `{enableSharding: "other", primaryShard: "s1"}`)
 	count := func(coll string, want int64) {
 		t.Helper()
 		if n := bson.ClampToInt64(c.do("app", `{count: "`+coll+`"}`).Lookup("n")); n != want {
@@ -357,6 +358,9 @@ func TestRename(t *testing.T) {
 		{"app.u", "app.w", mongoerr.NamespaceExists},
 		{"app.none", "app.x", mongoerr.NamespaceNotFound},
 		{"app.w", "app.x", mongoerr.CommandNotSupportedOnView},
+		{"app.u", "none.u", mongoerr.NamespaceNotFound},
+		{"app.u", "other.u", mongoerr.CommandFailed},
+		{"app.c", "other.c", mongoerr.CommandFailed},
 	} {
 		if _, err := c.try("admin", `{renameCollection: "`+x.from+`", to: "`+x.to+`"}`); !mongoerr.Is(err, x.code) {
 			t.Errorf("%s to %s: %v", x.from, x.to, err)

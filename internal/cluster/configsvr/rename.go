@@ -109,8 +109,13 @@ func (s *Server) decideRename(r renaming) (decision, error) {
 	if err != nil {
 		return decision{}, err
 	}
-	if other.Primary != db.Primary {
-		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on the same shard")
+	switch {
+	case r.kind == step.KindRename && databaseOf(from) != databaseOf(to):
+		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on the same database because %s is sharded", from)
+	case other.Name == "":
+		return decision{}, mongoerr.New(mongoerr.NamespaceNotFound, "database %s not found", databaseOf(to))
+	case other.Primary != db.Primary:
+		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on same shard")
 	}
 	b := new(bson.Builder).String("to", to).String("primary", db.Primary)
 	if r.target.IsMissing() {
@@ -126,9 +131,6 @@ func (s *Server) decideRename(r renaming) (decision, error) {
 			return decision{}, mongoerr.New(mongoerr.CommandNotSupported, "renaming an unsharded collection to the name of a sharded one is not supported")
 		}
 		return decision{args: b.Finish()}, nil
-	}
-	if databaseOf(from) != databaseOf(to) {
-		return decision{}, mongoerr.New(mongoerr.CommandFailed, "Source and destination collections must be on same shard: sharded collections cannot be renamed to another database")
 	}
 	owners, err := s.owners(&c)
 	if err != nil {
