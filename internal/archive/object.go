@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/parquet-go/parquet-go"
+	"github.com/parquet-go/parquet-go/compress/zstd"
 	"github.com/parquet-go/parquet-go/variant"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -24,6 +25,10 @@ const (
 	// seems to be.
 	bloomBits = 10
 )
+
+// Zstd compresses objects, at the level that costs half of the default's time, and leaves a tenth more
+// bytes. It is a variable as its pools have channels of the synctest bubble in which they were made.
+var Zstd = zstd.Codec{Level: zstd.SpeedFastest}
 
 // Document is one that is archived.
 type Document struct {
@@ -106,7 +111,7 @@ func Write(w io.Writer, h Header, docs []Document) (Written, error) {
 	for _, f := range h.Fields {
 		blooms = append(blooms, parquet.SplitBlockFilter(bloomBits, f))
 	}
-	out := parquet.NewWriter(counted, c.schema, parquet.Compression(&parquet.Zstd), parquet.MaxRowsPerRowGroup(groupRows),
+	out := parquet.NewWriter(counted, c.schema, parquet.Compression(&Zstd), parquet.MaxRowsPerRowGroup(groupRows),
 		parquet.BloomFilters(blooms...), parquet.SkipPageBounds("bson"), parquet.SkipPageBounds("doc", "value"), parquet.SkipPageBounds("doc", "metadata"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("date"))),
 		parquet.CreatedBy("mayfly", "", ""), parquet.KeyValueMetadata("mayfly.namespace", h.Namespace), parquet.KeyValueMetadata("mayfly.rule", h.Rule))

@@ -1,9 +1,11 @@
 package archive
 
 import (
+	"encoding/hex"
 	"encoding/json"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"github.com/parquet-go/parquet-go/variant"
@@ -48,7 +50,7 @@ func repeats(d bson.Doc) bool {
 	seen := map[string]bool(nil)
 	n := 0
 	for it := d.Iter(); it.Next(); n++ {
-		if strings.ToValidUTF8(it.Key, replacement) != it.Key {
+		if !utf8.ValidString(it.Key) {
 			return true
 		}
 		if n == manyNames {
@@ -114,12 +116,23 @@ func appendVariantValue(b *variant.Builder, v bson.Value) {
 		default:
 			appendExtended(b, v)
 		}
+	case bson.TypeObjectID:
+		appendNamed(b, "$oid", v.Data)
 	default:
 		appendExtended(b, v)
 	}
 }
 
-// appendExtended writes a value as its Extended JSON.
+// appendNamed writes an object with the hexadecimal digits of some bytes under a name.
+func appendNamed(b *variant.Builder, name string, data []byte) {
+	var digits [2 * 12]byte
+	b.BeginObject()
+	b.Field(name)
+	b.String(string(hex.AppendEncode(digits[:0], data)))
+	b.EndObject()
+}
+
+// appendExtended writes a value as its Extended JSON, for types that are rare: it parses what it prints.
 func appendExtended(b *variant.Builder, v bson.Value) {
 	var any any
 	if err := json.Unmarshal(v.AppendJSON(nil, bson.CanonicalJSON), &any); err != nil {

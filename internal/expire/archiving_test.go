@@ -81,7 +81,7 @@ func newArchiveTrial(t *testing.T, dir string, seed uint64) *archiveTrial {
 // newArchiveWorld is newWorld with a place for archives.
 func newArchiveWorld(t *testing.T, dir string, around func(objectstore.Store) objectstore.Store) *world {
 	t.Helper()
-	parquet.Zstd = zstd.Codec{Level: zstd.DefaultLevel} // its pools have channels of the last bubble
+	parquet.Zstd, archive.Zstd = zstd.Codec{}, zstd.Codec{Level: archive.Zstd.Level} // their pools have channels of the last bubble
 	w := &world{t: t, fs: storage.NewMemFS(), opened: map[string]openCursor{}, places: "file://" + dir, around: around}
 	w.client = &command.Client{ConnectionID: 1}
 	w.open()
