@@ -33,6 +33,7 @@ var subcommands = []subcommand{
 	{"verify", "check a data directory without changing it", verify},
 	{"backup", "add a backup of a running server to a repository; list, verify and prune them", takeBackup},
 	{"restore", "make a data directory of a backup, as it was at any time", restore},
+	{"archive", "bring archived documents back, or remove some from an archive", archiveTool},
 	{"import", "insert the documents of a file into a collection, or all of a server into another", importAny},
 	{"export", "write the documents of a collection to a file", exportFile},
 	{"repair", "recover what can be read of a data directory into a new one", repair},

@@ -40,6 +40,7 @@ func init() {
 		"setIndexCommitQuorum": collectionNeeds(auth.CreateIndex), "compactStructuredEncryptionData": collectionNeeds(auth.CompactStructuredEncryptionData),
 		"createSearchIndexes": collectionNeeds(auth.CreateSearchIndexes), "dropSearchIndex": collectionNeeds(auth.DropSearchIndex),
 		"listSearchIndexes": collectionNeeds(auth.ListSearchIndexes), "updateSearchIndex": collectionNeeds(auth.UpdateSearchIndex),
+		"archiveForget":  collectionNeeds(auth.Find, auth.Remove),
 		"planCacheClear": collectionNeeds(auth.PlanCacheWrite), "planCacheClearFilters": collectionNeeds(auth.PlanCacheIndexFilter),
 		"planCacheListFilters": collectionNeeds(auth.PlanCacheIndexFilter), "planCacheSetFilter": collectionNeeds(auth.PlanCacheIndexFilter),
 

@@ -15,16 +15,16 @@ import (
 	"github.com/parquet-go/parquet-go/variant"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
-const (
-	// groupRows is how many rows a row group has: what a reader that looks for a few reads at least,
-	// and what a writer has in memory.
-	groupRows = 16_384
-	// bloomBits are the bits of a filter for each value: one of a hundred that are not there
-	// seems to be.
-	bloomBits = 10
-)
+// groupRows is how many rows a row group has: what a reader that looks for a few reads at least,
+// and what a writer has in memory. A variable for tests.
+var groupRows int64 = 16_384
+
+// bloomBits are the bits of a filter for each value: one of a hundred that are not there
+// seems to be.
+const bloomBits = 10
 
 // Zstd compresses objects, at the level that costs half of the default's time, and leaves a tenth more
 // bytes. It is a variable as its pools have channels of the synctest bubble in which they were made.
@@ -51,6 +51,9 @@ type Written struct {
 	SHA256      string // in hexadecimal
 	// From and Until are the first and the last date.
 	From, Until int64
+	// Parts are the row groups, as they follow one another, and then the rest of the file: filters,
+	// statistics and the footer. nil for those of an object that is read as a whole only.
+	Parts []Part
 }
 
 // columns are the numbers of the columns of an object.
@@ -112,7 +115,7 @@ func Write(w io.Writer, h Header, docs []Document) (Written, error) {
 		blooms = append(blooms, parquet.SplitBlockFilter(bloomBits, f))
 	}
 	out := parquet.NewWriter(counted, c.schema, parquet.Compression(&Zstd), parquet.MaxRowsPerRowGroup(groupRows),
-		parquet.BloomFilters(blooms...), parquet.SkipPageBounds("bson"), parquet.SkipPageBounds("doc", "value"), parquet.SkipPageBounds("doc", "metadata"),
+		parquet.BloomFilters(blooms...), parquet.DeferBloomFiltersWithBuffers(parquet.NewBufferPool()), parquet.SkipPageBounds("bson"), parquet.SkipPageBounds("doc", "value"), parquet.SkipPageBounds("doc", "metadata"),
 		parquet.SortingWriterConfig(parquet.SortingColumns(parquet.Ascending("date"))),
 		parquet.CreatedBy("mayfly", "", ""), parquet.KeyValueMetadata("mayfly.namespace", h.Namespace), parquet.KeyValueMetadata("mayfly.rule", h.Rule))
 	row := rowWriter{c: c, h: h}
@@ -124,6 +127,7 @@ func Write(w io.Writer, h Header, docs []Document) (Written, error) {
 			return Written{}, err
 		}
 	}
+	out.SetKeyValueMetadata(inexactKey, strings.Join(row.inexact(), "\n"))
 	if err := out.Close(); err != nil {
 		return Written{}, err
 	}
@@ -141,12 +145,16 @@ type rowWriter struct {
 	row     parquet.Row
 	builder variant.Builder
 	text    []byte
+	// loose says of which columns the text may be another than that of an equal value: of _id, and of
+	// the fields.
+	loose   bool
+	looseAt []bool
 }
 
 func (w *rowWriter) set(d Document) error {
 	c := w.c
 	if w.row == nil {
-		w.row = make(parquet.Row, c.count)
+		w.row, w.looseAt = make(parquet.Row, c.count), make([]bool, len(c.paths))
 	}
 	w.builder.Reset()
 	appendVariant(&w.builder, d.Doc)
@@ -155,11 +163,14 @@ func (w *rowWriter) set(d Document) error {
 		return err
 	}
 	put := func(at int, v parquet.Value) { w.row[at] = v.Level(0, 0, at) }
-	w.text = d.Doc.Lookup("_id").AppendJSON(w.text[:0], bson.CanonicalJSON)
+	named := d.Doc.Lookup("_id")
+	w.loose = w.loose || inexact(named)
+	w.text = named.AppendJSON(w.text[:0], bson.CanonicalJSON)
 	id := len(w.text)
 	for i, path := range c.paths {
 		from := len(w.text)
-		v := at(d.Doc, path)
+		v, array := at(d.Doc, path)
+		w.looseAt[i] = w.looseAt[i] || array || inexact(v)
 		if v.IsMissing() {
 			w.row[c.fields[i]] = parquet.NullValue().Level(0, 0, c.fields[i])
 			continue
@@ -179,17 +190,17 @@ func (w *rowWriter) set(d Document) error {
 	return nil
 }
 
-// at returns the value at a path of documents; Missing where there is none, or an array is in
+// at returns the value at a path of documents; Missing where there is none, and array where one is in
 // the way.
-func at(d bson.Doc, path []string) bson.Value {
-	v := bson.Document(d)
+func at(d bson.Doc, path []string) (v bson.Value, array bool) {
+	v = bson.Document(d)
 	for _, name := range path {
 		if v.Type != bson.TypeDocument {
-			return bson.Value{}
+			return bson.Value{}, v.Type == bson.TypeArray
 		}
 		v = v.Doc().Lookup(name)
 	}
-	return v
+	return v, false
 }
 
 // appendPlain appends a value as text: strings as they are, ObjectIds as 24 digits, the rest as
@@ -244,13 +255,67 @@ func Documents(file io.ReaderAt, size int64, f func(bson.Doc) (bool, error)) err
 	return nil
 }
 
+// Dated calls f with each document of an object and its date, as Documents does.
+func Dated(file io.ReaderAt, size int64, f func(Document) error) error {
+	p, err := parquet.OpenFile(file, size)
+	if err != nil {
+		return err
+	}
+	docs, ok := p.Schema().Lookup("bson")
+	at, dated := p.Schema().Lookup("date")
+	if !ok || !dated {
+		return errNoObject
+	}
+	var values [64]parquet.Value
+	for _, g := range p.RowGroups() {
+		var dates []int64
+		err := eachOf(g.ColumnChunks()[at.ColumnIndex].Pages(), values[:], func(v parquet.Value) (bool, error) {
+			dates = append(dates, v.Int64())
+			return true, nil
+		})
+		if err != nil {
+			return err
+		}
+		n := 0
+		_, err = eachValue(g.ColumnChunks()[docs.ColumnIndex].Pages(), values[:], func(d bson.Doc) (bool, error) {
+			if n == len(dates) {
+				return false, errNoObject
+			}
+			n++
+			return true, f(Document{Date: dates[n-1], Doc: d})
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Fields are the paths that have columns of their own in an object.
+func Fields(file io.ReaderAt, size int64) (fields []string, err error) {
+	p, err := parquet.OpenFile(file, size)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range p.Schema().Fields() {
+		if !slices.Contains(schema.ArchiveColumns, c.Name()) {
+			fields = append(fields, c.Name())
+		}
+	}
+	return fields, nil
+}
+
 // errOther says that an object does not have the documents that it was given.
 var errOther = errors.New("the object that was written has other documents")
 
-// Check reads an object that Write has written, and compares its documents byte for byte.
-func (w Written) Check(file io.ReaderAt, docs []Document) error {
+// Check reads an object that Write has written, compares its documents byte for byte, and notes its
+// parts.
+func (w *Written) Check(file io.ReaderAt, docs []Document) (err error) {
+	if w.Parts, err = partsOf(file, w.Bytes); err != nil {
+		return err
+	}
 	n := 0
-	err := Documents(file, w.Bytes, func(d bson.Doc) (bool, error) {
+	err = Documents(file, w.Bytes, func(d bson.Doc) (bool, error) {
 		if n++; n > len(docs) || !bytes.Equal(docs[n-1].Doc, d) {
 			return false, errOther
 		}
@@ -264,32 +329,42 @@ func (w Written) Check(file io.ReaderAt, docs []Document) error {
 
 // eachValue calls f with the values of pages, which it closes.
 func eachValue(pages parquet.Pages, values []parquet.Value, f func(bson.Doc) (bool, error)) (more bool, err error) {
+	more = true
+	err = eachOf(pages, values, func(v parquet.Value) (bool, error) {
+		d := bson.Doc(v.ByteArray())
+		err := bson.Validate(d, bson.MaxMessageDepth)
+		if err == nil {
+			more, err = f(d)
+		}
+		return more, err
+	})
+	return more, err
+}
+
+// eachOf calls f with the values of pages, which it closes, until f returns false.
+func eachOf(pages parquet.Pages, values []parquet.Value, f func(parquet.Value) (more bool, err error)) error {
 	defer pages.Close()
 	for {
 		page, err := pages.ReadPage()
 		if err == io.EOF {
-			return true, nil
+			return nil
 		}
 		if err != nil {
-			return false, err
+			return err
 		}
 		for r := page.Values(); ; {
 			n, err := r.ReadValues(values)
 			for _, v := range values[:n] {
-				d := bson.Doc(v.ByteArray())
-				if err := bson.Validate(d, bson.MaxMessageDepth); err != nil {
-					return false, err
-				}
-				if more, err := f(d); err != nil || !more {
+				if more, err := f(v); err != nil || !more {
 					parquet.Release(page)
-					return false, err
+					return err
 				}
 			}
 			if err == io.EOF {
 				break
 			}
 			if err != nil {
-				return false, err
+				return err
 			}
 		}
 		parquet.Release(page)

@@ -59,6 +59,11 @@ func ValidPlaces(list string) error {
 		if !schema.IsArchivePlace(at) || at != place && !bucket.Is(place) {
 			return mongoerr.New(mongoerr.BadValue, "archivePlaces: %q is not a directory, as file:///DIRECTORY, or in a bucket, as s3://BUCKET/PREFIX?endpoint=URL", place)
 		}
+		if bucket.Is(place) {
+			if err := bucket.Valid(place); err != nil {
+				return mongoerr.New(mongoerr.BadValue, "archivePlaces: %s: %v", at, err)
+			}
+		}
 	}
 	return nil
 }

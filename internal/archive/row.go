@@ -83,6 +83,13 @@ func (r *Row) Doc() bson.Doc {
 	}
 	b.String("key", r.Key).Date("from", r.From).Date("until", r.Until).Bool("arrays", r.Arrays)
 	b.Int64("rows", r.Rows).Int64("bytes", r.Bytes).String("sha256", r.SHA256).Date("gone", r.Gone)
+	if len(r.Parts) > 0 {
+		b.OpenArray("parts")
+		for i, p := range r.Parts {
+			b.OpenDoc(bson.Index(i)).Int64("bytes", p.Bytes).Binary("sha256", 0, p.SHA256[:]).Close()
+		}
+		b.Close()
+	}
 	return b.Finish()
 }
 
@@ -109,6 +116,7 @@ func ParseRow(d bson.Doc) (r Row, ok bool) {
 		Namespace: text("ns"), Rule: text("rule"), Key: text("key"), Arrays: flag("arrays"), Gone: number("gone"),
 		Written: Written{Rows: number("rows"), Bytes: number("bytes"), SHA256: text("sha256"), From: number("from"), Until: number("until")},
 	}
+	r.Parts = parseParts(d.Lookup("parts"), r.Bytes)
 	if v := d.Lookup("collection"); v.Type == bson.TypeBinary {
 		if _, content := v.Binary(); len(content) == 16 {
 			r.Collection = [16]byte(content)

@@ -55,8 +55,13 @@ func (b *bench) expiry(ctx context.Context) error {
 			}
 		}
 	}
+	return b.tellRemovals("expiry", all)
+}
+
+// tellRemovals prints removals; the first is compared with the others.
+func (b *bench) tellRemovals(what string, all []removal) error {
 	w := tabwriter.NewWriter(b.o.Out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "\nexpiry of %d documents\tdocs/s\tcpu/doc\tp50 before\tp99 before\tp50 during\tp99 during\tp99 ratio\tmayfly/this\t\n", b.o.ExpiryDocuments)
+	fmt.Fprintf(w, "\n%s of %d documents\tdocs/s\tcpu/doc\tp50 before\tp99 before\tp50 during\tp99 during\tp99 ratio\tmayfly/this\t\n", what, b.o.ExpiryDocuments)
 	for _, r := range all {
 		fmt.Fprintf(w, "%s\t%.0f\t%s\t%s\t%s\t%s\t%s\t%.2f\t%.2f\t\n", r.name, r.perSecond, micros(r.cpu), micros(r.beforeP50), micros(r.beforeP99),
 			micros(r.duringP50), micros(r.duringP99), float64(r.duringP99)/float64(r.beforeP99), all[0].perSecond/r.perSecond)

@@ -44,7 +44,7 @@ func startMayfly(ctx context.Context, dir string, o *Options) (*mayfly, error) {
 		return nil, err
 	}
 	m, err := startServer(ctx, dir, "mayfly", o, "--cosmos", "--cosmosPort", strconv.Itoa(cosmos), "--cosmosTls", "off",
-		"--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1")
+		"--setParameter", "archivePlaces="+archivePlace(dir), "--setParameter", "ttlMonitorEnabled=false", "--setParameter", "ttlMonitorSleepSecs=1")
 	if err != nil {
 		return nil, err
 	}
@@ -147,6 +147,9 @@ func (m *mayfly) reset(ctx context.Context, l layout) error {
 		}
 	}
 	_, err := m.plain.Indexes().CreateMany(ctx, l.models())
+	if err == nil && l.Archive {
+		err = m.archives(ctx)
+	}
 	return err
 }
 

@@ -24,6 +24,7 @@ import (
 // the default write concern and the log is written every 100 ms; for j: true
 // it is on.
 type postgres struct {
+	copies  bool // what is due, to a file, before it removes it
 	process *process
 	port    int
 	url     string
@@ -182,7 +183,7 @@ func (p *postgres) exec(ctx context.Context, statements ...string) error {
 }
 
 func (p *postgres) reset(ctx context.Context, l layout) error {
-	p.padding = l.padding()
+	p.padding, p.copies = l.padding(), l.Archive
 	statements := []string{
 		`DROP TABLE IF EXISTS documents`,
 		`CREATE TABLE documents (id bigint PRIMARY KEY, doc jsonb NOT NULL)`,
@@ -316,6 +317,12 @@ func (p *postgres) expire(ctx context.Context, total int64, progress func(int64)
 		return err
 	}
 	defer c.Close(ctx)
+	if p.copies {
+		progress(0)
+		if err := p.copyDue(ctx, c); err != nil {
+			return err
+		}
+	}
 	for gone := int64(0); gone < total; {
 		tag, err := c.Exec(ctx, `DELETE FROM documents WHERE ctid = ANY(ARRAY(
 			SELECT ctid FROM documents WHERE (doc->>'due')::bigint <= $1 ORDER BY (doc->>'due')::bigint LIMIT $2))`,

@@ -96,7 +96,7 @@ func RowNames() []string {
 		names = append(names, r.name)
 	}
 	names = append(names, shardedMoveRow, shardedSpreadRow, shardedTargetRow, shardedExpiryRow, shardedTransferRow, shardedGroupRow)
-	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, operateRow, sizeRow, pointsRow, expiryRow, indexedRow, relayoutRow, liveRow)
+	names = append(names, allTransactions, replicaIdleRow, replicaExpiryRow, streamsRow, initialSyncRow, operateRow, sizeRow, pointsRow, expiryRow, archiveRow, indexedRow, relayoutRow, liveRow)
 	for _, s := range shapes {
 		names = append(names, s.name)
 	}
@@ -120,6 +120,7 @@ type choice struct {
 	sharded      shardedChoice
 	points       bool
 	expiry       bool
+	archive      bool
 	indexed      bool
 	relayout     bool
 	live         bool
@@ -131,7 +132,7 @@ type choice struct {
 // names analysis, cosmos, replica, sharded and expiryShapes stand for all rows of these.
 func chooseRows(list string) (c choice, err error) {
 	if list == "" {
-		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, true, allSharded, true, true, true, true, true, shapes, true}, nil
+		return choice{rows, questions, cosmosRows, replicaRows, true, true, true, true, true, true, true, allSharded, true, true, true, true, true, true, shapes, true}, nil
 	}
 	for name := range strings.SplitSeq(list, ",") {
 		i := slices.IndexFunc(rows, func(r row) bool { return r.name == name })
@@ -144,6 +145,8 @@ func chooseRows(list string) (c choice, err error) {
 			c.points = true
 		case name == expiryRow:
 			c.expiry = true
+		case name == archiveRow:
+			c.archive = true
 		case name == indexedRow:
 			c.indexed = true
 		case name == relayoutRow:

@@ -88,6 +88,11 @@ func Run(ctx context.Context, o Options) (err error) {
 			return err
 		}
 	}
+	if chosen.archive {
+		if err := b.archive(ctx); err != nil {
+			return err
+		}
+	}
 	if chosen.indexed {
 		if err := b.expiryIndexed(ctx); err != nil {
 			return err

@@ -23,6 +23,8 @@ type layout struct {
 	Due bool
 	// Hashed adds an index on the hash of _id, on the server.
 	Hashed bool
+	// Archive has what expires be written to files first.
+	Archive bool
 	// Immediate hides a document from the instant at which it is due, if the
 	// system can.
 	Immediate bool

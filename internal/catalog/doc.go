@@ -39,6 +39,8 @@
 //     So what was found due there stays due while the rule is unchanged.
 //   - exact-window: where each document that is removed with a range is listed, the
 //     list has exactly the documents that the drop removed, each once.
+//   - read-window: windows that were read, and are dropped because of what was read, have not
+//     been written to in between.
 //   - fenced: a unit writes into a sharded collection only while its statement may, by
 //     what the collection's descriptor says then; a change of that waits until nobody is
 //     inside.

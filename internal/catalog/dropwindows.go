@@ -203,6 +203,7 @@ func (w *dropWatch) take() (touched []RecordKey, overflow bool) {
 // noteTouch notes in the watch a document that is about to be stored under the
 // unit's record key.
 func (u *Unit) noteTouch(c *Collection, doc bson.Doc) {
+	u.noteWritten(c, u.record)
 	if !c.Windowed() {
 		return
 	}
@@ -571,21 +572,29 @@ func (x *dropper) dropSum(ctx context.Context, upTo LowWater, sum [windowSums]in
 	return Dropped{Docs: sum[windowDocs], Bytes: sum[windowSize], Keys: keys, Windows: windows}, nil
 }
 
+// dropRange removes, by a rule, the windows from one mark up to another, in a unit of its own:
+// see Effect.dropRange.
+func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, from, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
+	e := c.begin(coll, at)
+	defer e.u.Abort()
+	if err := e.dropRange(coll, from, upTo, sum, rule, list); err != nil {
+		return err
+	}
+	return c.commit(ctx, e, storage.Buffered)
+}
+
 // dropRange removes, by a rule, the windows from one mark up to another, the new low
 // water, given their sum; list has their documents, where each is listed. What is below from
 // is gone: tombstones that begin where the one before ends stay few for who reads across
 // them, where each that lies over all before it has as many fragments as there are.
 // REQUIRES: the gate is closed.
-func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation, from, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
-	l := coll.live
+func (e *Effect) dropRange(coll *Collection, from, upTo LowWater, sum [windowSums]int64, rule string, list *idList) error {
+	l, u := coll.live, e.u
 	if err := l.gate.requireClosed(); err != nil {
 		return err
 	}
 	state := l.state()
 	state.Low = upTo
-	e := c.begin(coll, at)
-	u := e.u
-	defer u.Abort()
 	spans := coll.sections.Spans(from, upTo)
 	var ranges []layout.KeyRange
 	for _, span := range spans {
@@ -601,7 +610,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	}
 	if l.counter.Load(sumDocs) == sum[windowDocs] {
 		state.Swept = upTo // nothing is left: the indexes are emptied, too
-		if err := c.dropAllEntries(u, coll); err != nil {
+		if err := e.c.dropAllEntries(u, coll); err != nil {
 			return err
 		}
 	}
@@ -620,7 +629,7 @@ func (c *Catalog) dropRange(ctx context.Context, coll *Collection, at Evaluation
 	} else {
 		e.recordKeys(coll, ranges, sum, rule)
 	}
-	return c.commit(ctx, e, storage.Buffered)
+	return nil
 }
 
 // dropAllEntries removes all entries of a collection's indexes.

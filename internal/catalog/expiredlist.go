@@ -153,6 +153,7 @@ type listChange struct {
 // noteListed notes in the watch that the unit stores a document under a new record
 // key, or removes one.
 func (u *Unit) noteListed(c *Collection, key RecordKey, doc bson.Doc) {
+	u.noteWritten(c, key)
 	w := c.live.listWatch.Load()
 	if w == nil || c.sections == nil || !w.due.Below(c.sections.In(key)) {
 		return

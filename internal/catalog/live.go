@@ -39,10 +39,12 @@ type live struct {
 	thinned   thinned                // guarded by dropping
 	dropWatch atomic.Pointer[dropWatch]
 	listWatch atomic.Pointer[listWatch]
-	swept     layout.Mark
-	dead      atomic.Int64 // estimate of removed documents with dead entries
-	sweeping  sync.Mutex   // held for each step of a sweep, as there is only one watch
-	watch     atomic.Pointer[sweepWatch]
+	// writeWatch is that of a WindowReader; nil for none.
+	writeWatch atomic.Pointer[writeWatch]
+	swept      layout.Mark
+	dead       atomic.Int64 // estimate of removed documents with dead entries
+	sweeping   sync.Mutex   // held for each step of a sweep, as there is only one watch
+	watch      atomic.Pointer[sweepWatch]
 
 	// Capped collections; both change under the keyspace's lock.
 	lastSeq  atomic.Int64 // the newest record's sequence number

@@ -73,6 +73,9 @@ type Unit struct {
 	redoes     *Transaction
 	within     *Unit
 	locksFreed bool
+	// closed is the collection whose gate the unit's creator has closed, to its end; nil for none. The
+	// unit waits at no other gate.
+	closed *live
 	*scratch
 }
 
@@ -165,7 +168,7 @@ func (u *Unit) enter(ctx context.Context, c *Collection) (*Collection, error) {
 			if err := u.txn.enterGate(ctx, c); err != nil {
 				return nil, err
 			}
-		} else if len(u.gates) == 0 && u.within == nil && !u.u.HoldsLocks() {
+		} else if len(u.gates) == 0 && u.within == nil && u.closed == nil && !u.u.HoldsLocks() {
 			if err := c.live.gate.RLock(ctx); err != nil {
 				return nil, err
 			}

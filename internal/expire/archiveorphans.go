@@ -36,8 +36,10 @@ type archives struct {
 	mu       sync.Mutex
 	underWay map[string]bool // by the _id of the row
 	docs     int             // archiveDocs, but for tests
+	// forgetting is held by who removes documents from objects.
+	forgetting sync.Mutex
 
-	objects, documents, bytes, failures, orphans atomic.Int64
+	objects, documents, bytes, windows, failures, orphans atomic.Int64
 }
 
 func (s *archives) begin(rows []archive.Row) {
@@ -88,7 +90,7 @@ func (m *Monitor) Archived() bson.Doc {
 			}
 		}
 	}
-	return new(bson.Builder).Int64("documents", s.documents.Load()).Int64("objects", s.objects.Load()).Int64("bytes", s.bytes.Load()).
+	return new(bson.Builder).Int64("documents", s.documents.Load()).Int64("objects", s.objects.Load()).Int64("bytes", s.bytes.Load()).Int64("windows", s.windows.Load()).
 		Int64("failures", s.failures.Load()).Int64("orphansRemoved", s.orphans.Load()).Int64("rulesAway", away).Finish()
 }
 
@@ -146,11 +148,9 @@ func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id stri
 	if err != nil || !found {
 		return false, missing, err
 	}
-	owner := ""
-	if m.o.Owner != nil {
-		if owner, err = m.o.Owner(); err != nil {
-			return false, missing, err
-		}
+	owner, err := m.owner()
+	if err != nil {
+		return false, missing, err
 	}
 	if row.Owner == owner { // else the data were restored, or copied: the object may be another server's
 		if err := m.removeObject(ctx, &row); err != nil {
@@ -158,6 +158,14 @@ func (m *Monitor) collect(ctx context.Context, coll *catalog.Collection, id stri
 		}
 	}
 	return true, false, change(func(u *catalog.Unit, key catalog.RecordKey, old bson.Doc) error { return u.Delete(ctx, coll, key, old) })
+}
+
+// owner is the id of this server or its replica set; "" for none.
+func (m *Monitor) owner() (string, error) {
+	if m.o.Owner == nil {
+		return "", nil
+	}
+	return m.o.Owner()
 }
 
 func (m *Monitor) removeObject(ctx context.Context, row *archive.Row) error {

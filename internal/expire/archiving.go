@@ -68,27 +68,28 @@ type archived struct {
 	sum [sha256.Size]byte // of the document
 }
 
+// newArchive returns a visit of a rule that archives; nil while its store is not asked again.
+func (d *documentRemover) newArchive(r *removal) *archiveVisit {
+	if !r.k.mayArchive(time.Now()) {
+		return nil
+	}
+	return &archiveVisit{deleteVisit: deleteVisit{d: d.BatchedDelete, c: d.c, atOnce: int64(d.m.archives.docs)}, m: d.m, r: r, to: d.Rule.Settings.Archive, size: d.m.archives.docs}
+}
+
 // archive is singly where the rule archives.
 func (d *documentRemover) archive(ctx context.Context, r *removal) (Visited, error) {
-	a := archiveVisit{m: d.m, r: r, to: d.Rule.Settings.Archive, size: d.m.archives.docs}
-	if !r.k.mayArchive(time.Now()) {
-		return Visited{}, nil
+	a := d.newArchive(r)
+	if a == nil || d.later {
+		return Visited{More: d.later}, nil
 	}
 	scan := d.m.o.Exec.ScanRule(d.c, d.Rule, d.Rule.RangesBetween(d.Since, d.Now), d.After)
 	defer scan.Close()
-	a.deleteVisit = deleteVisit{d: d.BatchedDelete, c: d.c, scan: scan, atOnce: int64(d.m.archives.docs)}
+	a.scan = scan
 	more, err := a.run(ctx)
 	if errors.Is(err, catalog.ErrNoPermit) {
 		more, err = true, nil
 	}
-	if away := (storeError{}); errors.As(err, &away) {
-		a.away(ctx, away.error)
-		more, err = false, nil
-	} else if err == nil && a.done.Docs > 0 {
-		a.back(ctx)
-	} else if err == nil && !more {
-		a.r.k.archiveBack() // nothing is kept by it any more
-	}
+	more, err = a.tell(ctx, more, a.done.Docs, err)
 	var place []byte
 	if more {
 		place = scan.Place()
@@ -98,6 +99,20 @@ func (d *documentRemover) archive(ctx context.Context, r *removal) (Visited, err
 		KeysExamined: scan.Stats().KeysExamined, DocsExamined: a.fetch.DocsExamined,
 		Stats: func() bson.Doc { return scan.Explain(&a.fetch, &a.write) },
 	}, err
+}
+
+// tell says how a visit has ended, which removed so many documents: that the store is away, or back.
+func (a *archiveVisit) tell(ctx context.Context, more bool, docs int64, err error) (bool, error) {
+	if away := (storeError{}); errors.As(err, &away) {
+		a.away(ctx, away.error)
+		return false, nil
+	}
+	if err == nil && docs > 0 {
+		a.back(ctx)
+	} else if err == nil && !more {
+		a.r.k.archiveBack() // nothing is kept by it any more
+	}
+	return more, err
 }
 
 // run archives and removes until nothing is left or a limit is reached.
@@ -145,20 +160,13 @@ func (a *archiveVisit) archiveSome(ctx context.Context) error {
 	}
 	if err == nil {
 		a.write.Works += int64(len(a.docs))
-		a.m.archives.end(rows)
-		a.m.archives.count(rows)
 		a.size = min(2*a.size, a.m.archives.docs)
+		a.stored(rows)
 		return nil
 	}
 	a.batch, a.started = Batch{}, time.Now()
-	a.r.pass.leave() // nothing is asked of a store inside the gate
-	if away := (storeError{}); errors.As(err, &away) {
-		a.m.archives.end(rows) // it would be asked in vain: the collector does
+	if err := a.notStored(ctx, rows, err); !errors.Is(err, errArchiveChanged) {
 		return err
-	}
-	gaveUp := a.m.giveUp(ctx, a.rows, rows, errors.Is(err, errArchiveChanged))
-	if !errors.Is(err, errArchiveChanged) || gaveUp != nil {
-		return errors.Join(err, gaveUp)
 	}
 	if err := a.r.pass.enter(ctx); err != nil {
 		return err
@@ -173,6 +181,28 @@ func (a *archiveVisit) archiveSome(ctx context.Context) error {
 	}
 	slices.SortFunc(a.group, func(x, y catalog.RecordKey) int { return bytes.Compare(x, y) })
 	return nil
+}
+
+// stored notes that a unit has made rows of objects.
+func (a *archiveVisit) stored(rows []archive.Row) {
+	a.m.archives.end(rows)
+	a.m.archives.count(rows)
+}
+
+// notStored gives up the objects of documents that were not removed, outside of the gate, where the visit
+// is then, and returns why they were not: err.
+func (a *archiveVisit) notStored(ctx context.Context, rows []archive.Row, err error) error {
+	a.r.pass.leave() // nothing is asked of a store inside the gate
+	if away := (storeError{}); errors.As(err, &away) {
+		a.m.archives.end(rows) // it would be asked in vain: the collector does
+		return err
+	}
+	changed := errors.Is(err, errArchiveChanged)
+	gaveUp := a.m.giveUp(ctx, a.rows, rows, changed)
+	if changed && gaveUp != nil {
+		return gaveUp
+	}
+	return errors.Join(err, gaveUp)
 }
 
 // findRows finds the collection with the rows of the objects, and makes it if there is none.
@@ -225,8 +255,30 @@ func (a *archiveVisit) read(ctx context.Context) error {
 	return err
 }
 
-// store writes the objects of a batch, one for each day, and returns their rows.
+// store writes the objects of a batch, one for each day, and stores them. It returns their rows.
 func (a *archiveVisit) store(ctx context.Context) (rows []archive.Row, err error) {
+	to, err := a.open(ctx)
+	if err != nil {
+		return nil, err
+	}
+	docs := make([]archive.Document, len(a.docs))
+	for i := range a.docs {
+		docs[i] = a.docs[i].Document
+	}
+	a.r.pass.leave() // who locks writes does not wait for the store
+	objects, err := a.writeFiles(ctx, to, docs)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.r.pass.enter(ctx); err != nil {
+		go removeFiles(objects)
+		return nil, err
+	}
+	return a.put(ctx, to, objects)
+}
+
+// open opens the store of the rule.
+func (a *archiveVisit) open(ctx context.Context) (objectstore.Store, error) {
 	if a.m.o.Shares != nil { // it was no shard when the rule was made
 		return nil, storeError{mongoerr.New(mongoerr.InvalidOptions, "a shard does not archive: $archive could not read it")}
 	}
@@ -234,20 +286,18 @@ func (a *archiveVisit) store(ctx context.Context) (rows []archive.Row, err error
 	if err != nil {
 		return nil, storeError{err}
 	}
-	a.r.pass.leave() // who locks writes does not wait for the store
-	objects, err := a.writeFiles(ctx, to)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { go removeFiles(objects) }() // nor does who stops the server
-	if err := a.r.pass.enter(ctx); err != nil {
-		return nil, err
-	}
+	return to, nil
+}
+
+// put stores objects that were written to files, which it removes, and returns their rows. The visit is
+// inside of the gate before and behind it, unless the error is that of the gate.
+func (a *archiveVisit) put(ctx context.Context, to objectstore.Store, objects []*object) (rows []archive.Row, err error) {
+	defer func() { go removeFiles(objects) }() // who stops the server does not wait for the store
 	for _, o := range objects {
 		rows = append(rows, o.row)
 	}
 	a.m.archives.begin(rows)
-	if err := a.intend(ctx, rows); err != nil {
+	if err := a.m.intend(ctx, a.rows, rows); err != nil {
 		return rows, err
 	}
 	a.r.pass.leave()
@@ -274,8 +324,7 @@ func removeFiles(objects []*object) {
 }
 
 // writeFiles is writeObjects, which may not answer: files of a directory are there.
-func (a *archiveVisit) writeFiles(ctx context.Context, to objectstore.Store) ([]*object, error) {
-	docs := slices.Clone(a.docs)
+func (a *archiveVisit) writeFiles(ctx context.Context, to objectstore.Store, docs []archive.Document) ([]*object, error) {
 	var objects []*object // those of a call that is late are its own
 	late := func() { removeFiles(objects) }
 	err := archive.Ask(ctx, to, archiveBytes, func(ctx context.Context) (err error) {
@@ -295,17 +344,15 @@ func (a *archiveVisit) writeFiles(ctx context.Context, to objectstore.Store) ([]
 }
 
 // writeObjects writes the objects of a batch to files.
-func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, docs []archived) (objects []*object, err error) {
+func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, docs []archive.Document) (objects []*object, err error) {
 	days := map[string][]archive.Document{}
 	for _, d := range docs {
 		day := archive.Day(d.Date)
-		days[day] = append(days[day], d.Document)
+		days[day] = append(days[day], d)
 	}
-	owner := ""
-	if a.m.o.Owner != nil {
-		if owner, err = a.m.o.Owner(); err != nil {
-			return nil, ownError{err}
-		}
+	owner, err := a.m.owner()
+	if err != nil {
+		return nil, ownError{err}
 	}
 	path := a.d.Rule.Index.Parts[0].Path
 	for _, day := range slices.Sorted(maps.Keys(days)) {
@@ -334,10 +381,10 @@ func (a *archiveVisit) writeObjects(ctx context.Context, to objectstore.Store, d
 
 // intend says in system.archive which objects are about to be stored, so that those of a server
 // that dies are found, also behind a power cut: the objects are durable at once.
-func (a *archiveVisit) intend(ctx context.Context, rows []archive.Row) error {
-	return a.m.o.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
+func (m *Monitor) intend(ctx context.Context, manifest *catalog.Collection, rows []archive.Row) error {
+	return m.o.Catalog.Run(ctx, storage.Journaled, func(u *catalog.Unit) error {
 		for i := range rows {
-			if err := u.Insert(ctx, a.rows, rows[i].Doc()); err != nil {
+			if err := u.Insert(ctx, manifest, rows[i].Doc()); err != nil {
 				return err
 			}
 		}
@@ -379,7 +426,7 @@ func (a *archiveVisit) remove(ctx context.Context, rows []archive.Row) error {
 		}
 		a.batch.KeysDeleted = u.KeysDeleted()
 		for i := range rows {
-			if err := a.enterRow(ctx, u, rows[i]); err != nil {
+			if err := enterRow(ctx, u, a.rows, rows[i]); err != nil {
 				return err
 			}
 		}
@@ -388,8 +435,8 @@ func (a *archiveVisit) remove(ctx context.Context, rows []archive.Row) error {
 }
 
 // enterRow makes a row of one that was intended. One that was given up is none any more.
-func (a *archiveVisit) enterRow(ctx context.Context, u *catalog.Unit, row archive.Row) error {
-	key, old, err := u.LockID(ctx, a.rows, bson.String(row.ID()))
+func enterRow(ctx context.Context, u *catalog.Unit, manifest *catalog.Collection, row archive.Row) error {
+	key, old, err := u.LockID(ctx, manifest, bson.String(row.ID()))
 	if err != nil {
 		return err
 	}
@@ -397,7 +444,7 @@ func (a *archiveVisit) enterRow(ctx context.Context, u *catalog.Unit, row archiv
 		return errArchiveChanged
 	}
 	row.Writing = false
-	return u.Update(ctx, a.rows, key, old, row.Doc())
+	return u.Update(ctx, manifest, key, old, row.Doc())
 }
 
 // away notes that the store has failed, and logs the first time.

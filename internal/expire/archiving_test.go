@@ -31,7 +31,7 @@ import (
 )
 
 // archiveTrials is how many trials TestArchivedOnce makes; more of them are `make test-archive`.
-var archiveTrials = flag.Int("archivetrials", 40, "trials of TestArchivedOnce")
+var archiveTrials = flag.Int("archivetrials", 24, "trials of TestArchivedOnce")
 
 // TestArchivedOnce has a store fail at any call, in any way, has the process die before any or
 // behind it, and has clients write what is being archived: then archived and live documents are
@@ -634,7 +634,7 @@ func TestArchiveRead(t *testing.T) {
 			`{query: {k: 7}}`:   "7 11 12 13 14 15 16 17 18 19",
 			`{query: {k: "7"}}`: "",
 			`{query: {at: {$gte: {$date: "1999-12-02T10:30:00Z"}, $lt: {$date: "1999-12-04T00:00:00Z"}}}}`: "3 12 13",
-			`{query: 1}`: "14", `{of: "x"}`: "2", `{limit: 1}`: "40415",
+			`{query: 1}`: "14", `{of: "x"}`: "2", `{limit: 1}`: "40415", `{objects: []}`: "", `{objects: ["none"]}`: "", `{objects: 1}`: "14", `{objects: [1]}`: "14",
 		} {
 			if got := read(stage); got != want {
 				t.Errorf("%s: %q, want %q", stage, got, want)
@@ -703,4 +703,67 @@ func TestArchiveRead(t *testing.T) {
 			t.Errorf("an object is missing: %q", got)
 		}
 	})
+}
+
+// TestArchiveWindows archives windows as ranges: while nothing is written in them meanwhile, and what is
+// not due any more stays. Where a client writes between read and removal, documents are archived as they
+// are then.
+func TestArchiveWindows(t *testing.T) {
+	for _, touched := range []bool{false, true} {
+		t.Run(fmt.Sprintf("touched=%t", touched), func(t *testing.T) {
+			dir := t.TempDir()
+			synctest.Test(t, func(t *testing.T) {
+				var w *world
+				writes := touched
+				w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
+					return &putting{s, func() {
+						if writes {
+							w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: 5}, u: {$inc: {n: 1}}}]}`))
+						}
+					}}
+				})
+				defer w.close()
+				w.cat.NoWindows.Store(false)
+				w.m.archives.docs = 4
+				w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 60, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}, {key: {n: 1}, name: "n"}]}`, dir)))
+				for i := range 200 {
+					at := time.Now().Add(time.Duration(i-400) * time.Second)
+					if i >= 100 {
+						at = time.Now().AddDate(0, 0, i/10-100)
+					}
+					w.must(bson.MustParse(fmt.Sprintf(`{insert: "c", documents: [{_id: %d, n: 0, at: {$date: %q}}]}`, i, at.UTC().Format(time.RFC3339))))
+				}
+				w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: 7}, u: {$set: {at: {$date: "2000-02-01T00:00:00Z"}}}}]}`))
+				time.Sleep(61 * time.Second)
+				synctest.Wait()
+				writes = false // else that one stays
+				time.Sleep(61 * time.Second)
+				synctest.Wait()
+				if got := w.left("c"); got != "7\n" {
+					t.Errorf("left: %s", got)
+				}
+				if n := w.m.Archived().Lookup("windows").Int64(); (n < 100) != touched {
+					t.Errorf("%d windows were archived as ranges", n)
+				}
+				got := w.must(bson.MustParse(`{aggregate: "c", pipeline: [{$archive: {}}, {$group: {_id: "$_id", n: {$sum: 1}}}, {$group: {_id: 0, documents: {$sum: 1}, most: {$max: "$n"}}}], cursor: {}}`)).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc()
+				if got.Lookup("documents").Int32() != 199 || got.Lookup("most").Int32() != 1 {
+					t.Errorf("archived: %s", got)
+				}
+				if v := w.must(bson.MustParse(`{validate: "c", full: true}`)); !v.Lookup("valid").Bool() {
+					t.Error(v)
+				}
+			})
+		})
+	}
+}
+
+// putting is a store that calls f before each object is stored.
+type putting struct {
+	objectstore.Store
+	f func()
+}
+
+func (p *putting) Put(ctx context.Context, name string, temp *os.File) error {
+	p.f()
+	return p.Store.Put(ctx, name, temp)
 }

@@ -2,7 +2,6 @@ package expire
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -60,74 +59,89 @@ var ofCollection = append([]string{
 // which no longer default holds.
 var ofLastWrite = slices.DeleteFunc(ofIndex("at_1"), func(b string) bool { return strings.Contains(b, "expireAfterSeconds") })
 
+// dated inserts documents of a form, in which "ID" stands for their number, and "AT" for a date that
+// is due.
 func dated(n int, form string) func(*world) {
 	return func(w *world) {
 		at := time.Now().Add(-time.Hour).UnixMilli()
+		of := bson.MustParse(form)
 		for from := 0; from < n; from += 1000 {
-			var docs []string
+			var b bson.Builder
+			b.String("insert", "c").OpenArray("documents")
 			for i := from; i < min(n, from+1000); i++ {
-				docs = append(docs, strings.NewReplacer("ID", fmt.Sprint(i), "AT", fmt.Sprintf(`{"$date": {"$numberLong": "%d"}}`, at+int64(i))).Replace(form))
+				b.OpenDoc(bson.Index(i - from))
+				for name, v := range of.All() {
+					switch {
+					case v.Type == bson.TypeString && v.Str() == "ID":
+						b.Int32(name, int32(i))
+					case v.Type == bson.TypeString && v.Str() == "AT":
+						b.Date(name, at+int64(i))
+					default:
+						b.Value(name, v)
+					}
+				}
+				b.Close()
 			}
-			w.must(bson.MustParse(`{insert: "c", documents: [` + strings.Join(docs, ",") + `]}`))
+			w.must(b.Close().Finish())
 		}
 	}
 }
 
 var brakedKinds = []braked{
 	{
-		name: "index", fill: dated(3000, `{_id: ID, at: AT}`), due: 3000, brakes: ofIndex("at_1"),
+		name: "index", fill: dated(3000, `{_id: "ID", at: "AT"}`), due: 3000, brakes: ofIndex("at_1"),
 		begin: []string{`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60}]}`},
 	},
 	{
-		name: "partial index", fill: dated(3000, `{_id: ID, at: AT, k: 1}`), due: 3000, brakes: ofIndex("at_1"),
+		name: "partial index", fill: dated(3000, `{_id: "ID", at: "AT", k: 1}`), due: 3000, brakes: ofIndex("at_1"),
 		begin: []string{`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60, partialFilterExpression: {k: 1}}]}`},
 	},
 	{
-		name: "single deletes", fill: dated(300, `{_id: ID, at: AT}`), due: 300, brakes: ofIndex("at_1"),
+		name: "single deletes", fill: dated(300, `{_id: "ID", at: "AT"}`), due: 300, brakes: ofIndex("at_1"),
 		begin: []string{
 			`{setParameter: 1, ttlMonitorBatchDeletes: false, $db: "admin"}`,
 			`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 60}]}`,
 		},
 	},
 	{
-		// Most documents live on, so the windows that are due are thinned.
+		// Half of the documents live on, so the windows that are due are thinned.
 		name: "windows", due: 3000, brakes: ofIndex("at_1"),
 		setup: []string{
 			`{setParameter: 1, expiryWindows: true, $db: "admin"}`,
 			`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at_1", expireAfterSeconds: 36000}]}`,
 		},
 		fill: func(w *world) {
-			dated(9000, `{_id: ID, at: AT}`)(w)
-			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$not: {$mod: [3, 0]}}}, u: {$set: {at: {"$date": "2126-01-03T00:00:00Z"}}}, multi: true}]}`))
+			dated(6000, `{_id: "ID", at: "AT"}`)(w)
+			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$mod: [2, 1]}}, u: {$set: {at: {"$date": "2126-01-03T00:00:00Z"}}}, multi: true}]}`))
 		},
 		begin: []string{`{collMod: "c", index: {name: "at_1", expireAfterSeconds: 60}}`},
 	},
 	{
-		name: "last write", fill: dated(3000, `{_id: ID, ttl: 1}`), due: 3000, brakes: ofLastWrite,
+		name: "last write", fill: dated(3000, `{_id: "ID", ttl: 1}`), due: 3000, brakes: ofLastWrite,
 		begin: []string{
 			`{createIndexes: "c", indexes: [{key: {_ts: 1}, name: "at_1", expireAfterSeconds: -1, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}]}`,
 		},
 	},
 	{
-		// Most documents have none that is near, so the windows that are due are thinned.
+		// Half of the documents have none that is near, so the windows that are due are thinned.
 		name: "last write, windows", due: 3000, brakes: ofIndex("at_1"),
 		setup: []string{
 			`{setParameter: 1, expiryWindows: true, $db: "admin"}`,
 			`{createIndexes: "c", indexes: [{key: {_ts: 1}, name: "at_1", expireAfterSeconds: 36000, storageEngine: {mayfly: {expiry: {by: "lastWrite"}}}}]}`,
 		},
 		fill: func(w *world) {
-			dated(9000, `{_id: ID}`)(w)
-			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$not: {$mod: [3, 0]}}}, u: {$set: {ttl: -1}}, multi: true}]}`))
+			dated(6000, `{_id: "ID"}`)(w)
+			w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: {$mod: [2, 1]}}, u: {$set: {ttl: -1}}, multi: true}]}`))
 		},
 		begin: []string{`{collMod: "c", index: {name: "at_1", expireAfterSeconds: 1}}`},
 	},
 	{
-		name: "clustered", fill: dated(3000, `{_id: AT}`), due: 3000, brakes: ofCollection,
+		name: "clustered", fill: dated(3000, `{_id: "AT"}`), due: 3000, brakes: ofCollection,
 		setup: []string{`{create: "c", clusteredIndex: {key: {_id: 1}, unique: true}, expireAfterSeconds: 36000}`},
 		begin: []string{`{collMod: "c", expireAfterSeconds: 60}`},
 	},
 	{
-		name: "open measurements", fill: dated(300, `{t: AT, m: ID}`), due: 300, brakes: ofCollection,
+		name: "open measurements", fill: dated(300, `{t: "AT", m: "ID"}`), due: 300, brakes: ofCollection,
 		setup: []string{`{create: "c", timeseries: {timeField: "t", metaField: "m"}, expireAfterSeconds: 36000}`},
 		begin: []string{`{collMod: "c", expireAfterSeconds: 60}`},
 	},
@@ -137,7 +151,7 @@ var brakedKinds = []braked{
 		brakes: slices.DeleteFunc(ofIndex("t"), func(b string) bool { return strings.Contains(b, "expireAfterSeconds") }),
 		setup:  []string{`{create: "c", timeseries: {timeField: "t", metaField: "m"}}`},
 		fill: func(w *world) {
-			dated(2000, `{t: AT, m: ID}`)(w)
+			dated(2000, `{t: "AT", m: "ID"}`)(w)
 			w.must(bson.MustParse(`{aggregate: "system.buckets.c", pipeline: [], cursor: {}}`)) // seals
 		},
 		begin: []string{

@@ -20,6 +20,8 @@ type documentRemover struct {
 	*BatchedDelete
 	// leave leaves what is not in windows to a relayout.
 	leave bool
+	// later says that time was up while windows were archived: they are not for removal one by one.
+	later bool
 }
 
 // documents returns the remover of a visit of r, or nil if the rule no longer exists,
@@ -81,8 +83,12 @@ func (d *documentRemover) singly(ctx context.Context, v *removal) (Visited, erro
 // what is due in others, and everything where a budget applies: a range cannot be
 // removed in part.
 func (d *documentRemover) ranges(ctx context.Context, v *removal, budgeted bool) (catalog.Dropped, error) {
-	if d.Single || budgeted || len(d.c.Archiving()) > 0 || !d.c.WindowedBy(d.Rule) {
+	archives := d.Rule.Settings.Archive != nil
+	if d.Single || budgeted || !archives && len(d.c.Archiving()) > 0 || !d.c.WindowedBy(d.Rule) {
 		return catalog.Dropped{}, nil
+	}
+	if archives {
+		return d.archiveRanges(ctx, v)
 	}
 	rest := v.resting(ctx)
 	gone, err := d.m.o.Catalog.DropWindows(ctx, d.c, catalog.Drop{

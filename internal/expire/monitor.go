@@ -38,6 +38,7 @@ const (
 	logArchiveBack      = 9000513
 	logOrphans          = 9000510
 	logArchiveExpired   = 9000511
+	logForgotten        = 9000514
 )
 
 // levelDebug3 is D3; see package server.

@@ -148,7 +148,7 @@ func (w *world) open() {
 		n.Archives.Around = w.around
 	}
 	w.m = New(Options{Catalog: w.cat, Exec: x, Dispatcher: w.d, Log: slog.New(&w.log), Archives: n.Archives, Owner: func() (string, error) { return "owner", nil }})
-	n.Expiry = w.m.Report
+	n.Expiry, n.Forget = w.m.Report, w.m.Forget
 	w.last = w.m.TTL()
 	w.d.Clients.Connect(w.client)
 	w.m.Start()

@@ -102,7 +102,9 @@ func (m *Monitor) report(ctx context.Context, op *command.Background, c *catalog
 	s.IsQuery, s.IsWrite = true, true
 	s.KeysExamined, s.DocsExamined = done.KeysExamined, done.DocsExamined
 	s.NDeleted, s.KeysDeleted = done.Docs, done.KeysDeleted
-	s.ExecStats = command.StagedFunc(done.Stats)
+	if done.Stats != nil { // else ranges went only
+		s.ExecStats = command.StagedFunc(done.Stats)
+	}
 	if !op.Note(ctx, err) {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/objectstore"
 	"github.com/mayflydb/mayfly/internal/query/exec"
 	"github.com/mayflydb/mayfly/internal/query/match"
 	"github.com/mayflydb/mayfly/internal/query/pipeline"
@@ -73,7 +74,7 @@ func (n *Node) checkArchive(a *schema.Archive) error {
 // about to be, archived: rows of objects are in the manifest of its database, under the UUID that it
 // has there, and would be lost with that database. Errors: 20.
 func (n *Node) checkArchiveMoves(ctx context.Context, c *catalog.Collection, to schema.Namespace) error {
-	manifest := n.Catalog.Lookup(schema.Namespace{DB: c.Namespace.DB, Coll: schema.ArchiveCollection})
+	manifest := n.Catalog.Lookup(manifestOf(c.Namespace))
 	if to.DB == c.Namespace.DB || manifest == nil && c.Archiving() == nil {
 		return nil
 	}
@@ -102,10 +103,16 @@ func (w *world) Archived(ctx context.Context, a *pipeline.Archive, run *pipeline
 	if w.n.shard {
 		return nil, mongoerr.New(mongoerr.CommandNotSupported, "$archive is not supported on a cluster")
 	}
-	r := &archiveReader{n: w.n, filter: a.Filter, env: match.Env{Expr: run.Env}}
-	var err error
-	if r.rows, err = w.archiveRows(ctx, archive.BoundsOf(a.Query), a.All); err != nil {
+	r := &archiveReader{n: w.n, filter: a.Filter, env: match.Env{Expr: run.Env}, bounds: archive.BoundsOf(a.Query, run.Env.Collator == nil)}
+	manifest, err := w.n.lookupAt(w.query.At, manifestOf(w.ns), w.n.lookup(w.op, manifestOf(w.ns)))
+	if err != nil {
 		return nil, err
+	}
+	if r.rows, err = w.n.archiveRows(ctx, manifest, w.query.At, w.ns, w.coll, r.bounds, a.All); err != nil {
+		return nil, err
+	}
+	if a.Objects != nil {
+		r.rows = slices.DeleteFunc(r.rows, func(row archive.Row) bool { return !a.Objects[row.ID()] })
 	}
 	bytes := int64(0)
 	for i := range r.rows {
@@ -119,32 +126,33 @@ func (w *world) Archived(ctx context.Context, a *pipeline.Archive, run *pipeline
 	return r, nil
 }
 
-// archiveRows returns the rows of the objects that may have what is asked for, in the order of
-// their dates, as they are in the state that the operation reads.
-func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool) (rows []archive.Row, err error) {
-	ns := schema.Namespace{DB: w.ns.DB, Coll: schema.ArchiveCollection}
-	c, err := w.n.lookupAt(w.query.At, ns, w.n.lookup(w.op, ns))
-	if err != nil {
-		return nil, err
-	}
-	if c == nil || w.coll == nil && !all {
+// manifestOf is where the rows of the objects of a collection are.
+func manifestOf(ns schema.Namespace) schema.Namespace {
+	return schema.Namespace{DB: ns.DB, Coll: schema.ArchiveCollection}
+}
+
+// archiveRows returns the rows of the objects that may have what is asked for of a collection, in the
+// order of their dates, as they are in a state; nil is the newest one. manifest has them, and coll is the
+// collection of that name now: nil for none.
+func (n *Node) archiveRows(ctx context.Context, manifest *catalog.Collection, at *exec.StoreState, ns schema.Namespace, coll *catalog.Collection, bounds archive.Bounds, all bool) (rows []archive.Row, err error) {
+	if manifest == nil || coll == nil && !all {
 		return nil, nil
 	}
 	b := new(bson.Builder)
 	if all {
-		b.OpenArray("$or").OpenDoc("0").String("ns", w.ns.String()).Close()
-		if w.coll != nil { // it may have had another name
-			b.OpenDoc("1").Binary("collection", 4, w.coll.UUID[:]).Close()
+		b.OpenArray("$or").OpenDoc("0").String("ns", ns.String()).Close()
+		if coll != nil { // it may have had another name
+			b.OpenDoc("1").Binary("collection", 4, coll.UUID[:]).Close()
 		}
 		b.Close()
 	} else {
-		b.Binary("collection", 4, w.coll.UUID[:])
+		b.Binary("collection", 4, coll.UUID[:])
 	}
-	q := &exec.Query{At: w.query.At}
+	q := &exec.Query{At: at}
 	if q.Filter, err = match.Parse(b.Finish(), nil); err != nil {
 		return nil, err
 	}
-	cur, err := w.n.Exec.Find(ctx, c, q)
+	cur, err := n.Exec.Find(ctx, manifest, q)
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +167,7 @@ func (w *world) archiveRows(ctx context.Context, bounds archive.Bounds, all bool
 		}
 		row, ok := archive.ParseRow(d)
 		if !ok {
-			return nil, mongoerr.New(mongoerr.InternalError, "%s has a document that is no row of an archive: %s", c.Namespace, d.Lookup("_id"))
+			return nil, mongoerr.New(mongoerr.InternalError, "%s has a document that is no row of an archive: %s", manifest.Namespace, d.Lookup("_id"))
 		}
 		if row.Writing || !bounds.MayHave(&row) {
 			continue
@@ -185,12 +193,18 @@ type archiveReader struct {
 	n       *Node
 	filter  *match.Filter
 	env     match.Env
+	bounds  archive.Bounds
 	rows    []archive.Row // what is left
 	docs    []bson.Doc    // of the object that was read last, what is left
+	size    int           // bytes that are booked for that
 	memory  memory.Account
 	holding memory.Holding
 	ctx     context.Context // of the current call
+	stats   pipeline.ArchiveStats
 }
+
+// ArchiveStats is what was read.
+func (r *archiveReader) ArchiveStats() *pipeline.ArchiveStats { return &r.stats }
 
 // Context implements memory.Waiter.
 func (r *archiveReader) Context() context.Context { return r.ctx }
@@ -230,31 +244,70 @@ func readError(ctx context.Context, err error) error {
 
 // object reads what matches of an object.
 func (r *archiveReader) object(ctx context.Context, row *archive.Row) error {
-	if err := r.holding.Set(int(row.Bytes)); err != nil {
-		return err
-	}
 	s, err := r.n.Archives.Open(ctx, row.To)
 	if err != nil {
 		return err
 	}
+	r.docs, r.size = nil, 0
+	r.stats.Objects++
+	if r.bounds.Narrow(row) {
+		return r.partly(ctx, s, row)
+	}
+	if err := r.hold(row.Bytes); err != nil {
+		return err
+	}
+	r.stats.Bytes += row.Bytes
+	r.stats.RowGroups += int64(max(1, len(row.Parts)-1))
 	content := bytes.NewBuffer(make([]byte, 0, row.Bytes))
 	if err := archive.Fetch(ctx, s, row, content); err != nil {
 		return err
 	}
-	r.docs = nil
-	size := int(row.Bytes)
-	return archive.Documents(bytes.NewReader(content.Bytes()), row.Bytes, func(d bson.Doc) (bool, error) {
-		ok, err := r.filter.MatchEnv(d, &r.env)
-		if err != nil || !ok {
-			return true, err
+	return archive.Documents(bytes.NewReader(content.Bytes()), row.Bytes, r.take)
+}
+
+// partly reads what matches of the row groups that may have it.
+func (r *archiveReader) partly(ctx context.Context, s objectstore.Store, row *archive.Row) error {
+	if err := r.hold(row.Parts[len(row.Parts)-1].Bytes); err != nil {
+		return err
+	}
+	p, err := archive.OpenPartly(ctx, s, row)
+	if err != nil {
+		return err
+	}
+	groups, size, err := p.Groups(r.bounds)
+	if err == nil {
+		err = r.hold(size)
+	}
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		if err := p.Documents(ctx, g, r.take); err != nil {
+			return err
 		}
-		size += len(d)
-		if err := r.holding.Set(size); err != nil {
-			return false, err
-		}
-		r.docs = append(r.docs, d.Clone())
-		return true, nil
-	})
+	}
+	r.stats.Bytes += p.Bytes
+	r.stats.RowGroups += int64(len(groups))
+	return nil
+}
+
+// hold books bytes in addition to those that are.
+func (r *archiveReader) hold(bytes int64) error {
+	r.size += int(bytes)
+	return r.holding.Set(r.size)
+}
+
+// take keeps a document that matches.
+func (r *archiveReader) take(d bson.Doc) (bool, error) {
+	ok, err := r.filter.MatchEnv(d, &r.env)
+	if err != nil || !ok {
+		return true, err
+	}
+	if err := r.hold(int64(len(d))); err != nil {
+		return false, err
+	}
+	r.docs = append(r.docs, d.Clone())
+	return true, nil
 }
 
 // Close implements pipeline.Iterator.

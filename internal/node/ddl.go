@@ -15,7 +15,7 @@ func (n *Node) registerSchema(r *command.Registry) {
 		n.create(), n.drop(), n.dropDatabase(), n.renameCollection(), n.collMod(),
 		n.listDatabases(), n.listCollections(), n.listIndexes(),
 		n.createIndexes(), n.dropIndexes(), n.reIndex(),
-		n.convertToCapped(), n.cloneCollectionAsCapped(), n.compact(), n.validate(), n.validateDBMetadata(),
+		n.convertToCapped(), n.cloneCollectionAsCapped(), n.compact(), n.archiveForget(), n.validate(), n.validateDBMetadata(),
 		n.dbStats(), n.collStats(), n.dataSize(), n.fileMD5(),
 	)
 }

@@ -44,6 +44,8 @@ type Node struct {
 	ConfigServer bool
 	// Expiry describes expiry rules; nil if no monitor applies them.
 	Expiry ExpiryReport
+	// Forget removes documents from archives; nil if no monitor does.
+	Forget ArchiveForgetter
 	// Archives are where rules may archive; Register sets it.
 	Archives *archive.Places
 

@@ -9,7 +9,7 @@ import (
 // placed has the members of a replica set on which each command runs. (mongod's
 // own table: secondaryAllowed and maintenanceOk of its commands.)
 var placed = map[command.Place]string{
-	command.OnPrimary: `abortTransaction appendOplogNote applyOps bulkWrite cloneCollectionAsCapped collMod commitTransaction
+	command.OnPrimary: `abortTransaction appendOplogNote applyOps archiveForget bulkWrite cloneCollectionAsCapped collMod commitTransaction
 		compactStructuredEncryptionData convertToCapped create createIndexes createRole createSearchIndexes createUser delete drop
 		dropAllRolesFromDatabase dropAllUsersFromDatabase dropDatabase dropIndexes dropRole dropSearchIndex dropUser findAndModify
 		grantPrivilegesToRole grantRolesToRole grantRolesToUser insert _mergeAuthzCollections prepareTransaction renameCollection

@@ -89,6 +89,18 @@ func (d *directory) Get(_ context.Context, name string) (io.ReadCloser, error) {
 	return os.Open(d.path(name))
 }
 
+// GetRange implements Store.
+func (d *directory) GetRange(_ context.Context, name string, from, bytes int64) (io.ReadCloser, error) {
+	f, err := os.Open(d.path(name))
+	if err != nil {
+		return nil, err
+	}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.NewSectionReader(f, from, bytes), f}, nil
+}
+
 // List implements Store.
 func (d *directory) List(_ context.Context, below string) (all []StoredFile, err error) {
 	err = filepath.WalkDir(d.path(below), func(p string, e fs.DirEntry, err error) error {

@@ -27,6 +27,8 @@ type Store interface {
 	Put(ctx context.Context, name string, temp *os.File) error
 	// Get opens a file.
 	Get(ctx context.Context, name string) (io.ReadCloser, error)
+	// GetRange opens so many bytes of a file, from one on: fewer where it ends before.
+	GetRange(ctx context.Context, name string, from, bytes int64) (io.ReadCloser, error)
 	// List lists the files below a directory, "" for all, or the file of that name, in order.
 	List(ctx context.Context, directory string) ([]StoredFile, error)
 	// Remove removes a file, durably. It may be gone already.

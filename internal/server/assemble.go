@@ -75,7 +75,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 	}
 	ttl := expire.New(expiry)
 	d.RemoveDue = ttl.Pass
-	n.Expiry = ttl.Report
+	n.Expiry, n.Forget = ttl.Report, ttl.Forget
 	s.log.registerParams(d.Params)
 	d.Status.Metric("ttl", func(b *bson.Builder) { b.Fields(ttl.TTL()) })
 	d.Status.Metric("archive", func(b *bson.Builder) { b.Fields(ttl.Archived()) })

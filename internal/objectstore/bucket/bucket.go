@@ -50,56 +50,79 @@ func Is(place string) bool { return strings.HasPrefix(place, scheme) }
 // Credentials, and what is not said, are those of other tools: of the environment
 // (AWS_ACCESS_KEY_ID, AWS_PROFILE, …), of ~/.aws, or of the machine. Nothing is asked of the store.
 func New(ctx context.Context, place string, options ...func(*config.LoadOptions) error) (*Bucket, error) {
-	u, err := url.Parse(place)
-	if err != nil || u.Scheme+"://" != scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
-		return nil, errors.New("a place in a bucket is as s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME; credentials are in the environment or in ~/.aws") // what was given may have some
-	}
-	b := &Bucket{bucket: u.Host, partBytes: partBytes}
-	if p := strings.Trim(u.Path, "/"); p != "" {
-		b.prefix = p + "/"
-	}
-	if b.prefix != "" && path.Clean(b.prefix)+"/" != b.prefix {
-		return nil, fmt.Errorf("the prefix %q: it has no empty parts and no dots", b.prefix)
-	}
-	asked, err := url.ParseQuery(u.RawQuery)
+	at, err := parsePlace(place)
 	if err != nil {
-		return nil, fmt.Errorf("what a place in a bucket says behind ? is not encoded as in a URL: %w", err)
+		return nil, err
 	}
-	pathStyle, endpoint := false, ""
+	b := &Bucket{bucket: at.bucket, prefix: at.prefix, partBytes: partBytes}
 	options = append([]func(*config.LoadOptions) error{
 		config.WithHTTPClient(httpClient(nil)), config.WithRetryer(retryer), config.WithDefaultRegion(defaultRegion),
 		config.WithRequestChecksumCalculation(aws.RequestChecksumCalculationWhenRequired),
 		config.WithResponseChecksumValidation(aws.ResponseChecksumValidationWhenRequired), // names have the sums of the content
 	}, options...)
-	for name, values := range asked {
-		value := values[len(values)-1]
-		switch name {
-		case "endpoint":
-			if e, err := url.Parse(value); err != nil || e.Scheme != "https" && e.Scheme != "http" || e.Host == "" || e.User != nil {
-				return nil, errors.New("an endpoint is as https://HOST")
-			}
-			endpoint = value
-		case "pathStyle":
-			if pathStyle, err = strconv.ParseBool(value); err != nil {
-				return nil, fmt.Errorf("pathStyle is true or false, not %q", value)
-			}
-		case "region":
-			options = append(options, config.WithRegion(value))
-		default:
-			return nil, fmt.Errorf("%s is not known of a bucket: endpoint, pathStyle, region", name)
-		}
+	if at.region != "" {
+		options = append(options, config.WithRegion(at.region))
 	}
 	c, err := config.LoadDefaultConfig(ctx, options...)
 	if err != nil {
 		return nil, err
 	}
 	b.s3 = s3.NewFromConfig(c, func(o *s3.Options) {
-		o.UsePathStyle = pathStyle
-		if endpoint != "" {
-			o.BaseEndpoint = aws.String(endpoint)
+		o.UsePathStyle = at.pathStyle
+		if at.endpoint != "" {
+			o.BaseEndpoint = aws.String(at.endpoint)
 		}
 	})
 	return b, nil
+}
+
+// Valid checks a place as New does.
+func Valid(place string) error {
+	_, err := parsePlace(place)
+	return err
+}
+
+// parsed is what a place says.
+type parsed struct {
+	bucket, prefix, endpoint, region string // the prefix ends in a slash, or is empty
+	pathStyle                        bool
+}
+
+func parsePlace(place string) (p parsed, err error) {
+	u, err := url.Parse(place)
+	if err != nil || u.Scheme+"://" != scheme || u.Host == "" || u.User != nil || u.Fragment != "" {
+		return p, errors.New("a place in a bucket is as s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME; credentials are in the environment or in ~/.aws") // what was given may have some
+	}
+	p.bucket = u.Host
+	if at := strings.Trim(u.Path, "/"); at != "" {
+		p.prefix = at + "/"
+	}
+	if p.prefix != "" && path.Clean(p.prefix)+"/" != p.prefix {
+		return p, fmt.Errorf("the prefix %q: it has no empty parts and no dots", p.prefix)
+	}
+	asked, err := url.ParseQuery(u.RawQuery)
+	if err != nil {
+		return p, fmt.Errorf("what a place in a bucket says behind ? is not encoded as in a URL: %w", err)
+	}
+	for name, values := range asked {
+		value := values[len(values)-1]
+		switch name {
+		case "endpoint":
+			if e, err := url.Parse(value); err != nil || e.Scheme != "https" && e.Scheme != "http" || e.Host == "" || e.User != nil {
+				return p, errors.New("an endpoint is as https://HOST")
+			}
+			p.endpoint = value
+		case "pathStyle":
+			if p.pathStyle, err = strconv.ParseBool(value); err != nil {
+				return p, fmt.Errorf("pathStyle is true or false, not %q", value)
+			}
+		case "region":
+			p.region = value
+		default:
+			return p, fmt.Errorf("%s is not known of a bucket: endpoint, pathStyle, region", name)
+		}
+	}
+	return p, nil
 }
 
 // String implements objectstore.Store.
@@ -116,6 +139,15 @@ func (b *Bucket) Temp(ctx context.Context) (*os.File, error) {
 // Get implements objectstore.Store.
 func (b *Bucket) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	r := &reader{ctx: ctx, b: b, name: name}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// GetRange implements objectstore.Store.
+func (b *Bucket) GetRange(ctx context.Context, name string, from, bytes int64) (io.ReadCloser, error) {
+	r := &reader{ctx: ctx, b: b, name: name, at: from, end: from + bytes}
 	if err := r.open(); err != nil {
 		return nil, err
 	}

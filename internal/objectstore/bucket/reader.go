@@ -26,13 +26,17 @@ type reader struct {
 	body     io.ReadCloser
 	etag     *string // of the object that was opened
 	at, size int64
-	failed   int // attempts that got nothing
+	end      int64 // where what is asked for ends; 0 for the end of the object
+	failed   int   // attempts that got nothing
 }
 
 // open asks for the object from r.at on.
 func (r *reader) open() error {
 	in := &s3.GetObjectInput{Bucket: &r.b.bucket, Key: r.b.key(r.name), IfMatch: r.etag}
-	if r.at > 0 {
+	switch {
+	case r.end > 0:
+		in.Range = aws.String(fmt.Sprintf("bytes=%d-%d", r.at, r.end-1))
+	case r.at > 0:
 		in.Range = aws.String(fmt.Sprintf("bytes=%d-", r.at))
 	}
 	out, err := r.b.s3.GetObject(r.ctx, in)

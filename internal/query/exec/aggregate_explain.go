@@ -228,6 +228,9 @@ func writeStageStats(b *bson.Builder, st *pipeline.StageStats) {
 		b.Int64("totalDocsExamined", l.Docs).Int64("totalKeysExamined", l.Keys).Int64("collectionScans", l.Scans)
 		b.Strings("indexesUsed", l.Indexes...)
 	}
+	if a := st.Archived(); a != nil {
+		b.Int64("objectsRead", a.Objects).Int64("rowGroupsRead", a.RowGroups).Int64("bytesRead", a.Bytes)
+	}
 	b.Int64("nReturned", st.Returned).Int64("executionTimeMillisEstimate", st.Time.Milliseconds())
 }
 

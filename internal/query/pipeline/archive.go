@@ -8,12 +8,14 @@ import (
 	"github.com/mayflydb/mayfly/internal/query/match"
 )
 
-// Archive is {$archive: {query: {…}, of: "collection" | "all"}}: the documents of the collection
-// that were archived, as they were when they were removed. The World reads them.
+// Archive is {$archive: {query: {…}, of: "collection" | "all", objects: […]}}: the documents of the
+// collection that were archived, as they were when they were removed. The World reads them.
 type Archive struct {
 	Query  bson.Doc
 	Filter *match.Filter // of Query
 	All    bool          // of all collections that had the name
+	// Objects are the _ids of the rows of the objects that are read; nil for all.
+	Objects map[string]bool
 
 	arg bson.Value
 }
@@ -37,6 +39,10 @@ func parseArchive(arg bson.Value, p *parsing) (Stage, error) {
 			if a.All = v.Str() == "all"; !a.All && v.Str() != "collection" {
 				return nil, mongoerr.New(mongoerr.BadValue, "Enumeration value '%s' for field '$archive.of' is not a valid value.", v.Str())
 			}
+		case "objects":
+			if err := a.parseObjects(v); err != nil {
+				return nil, err
+			}
 		default:
 			return nil, mongoerr.New(mongoerr.Code(40415), "BSON field '$archive.%s' is an unknown field.", name)
 		}
@@ -47,6 +53,31 @@ func parseArchive(arg bson.Value, p *parsing) (Stage, error) {
 	var err error
 	a.Filter, err = match.Parse(a.Query, &opts)
 	return a, err
+}
+
+func (a *Archive) parseObjects(v bson.Value) error {
+	if v.Type != bson.TypeArray {
+		return mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.objects' is the wrong type '%s', expected type 'array'", v.Type)
+	}
+	a.Objects = map[string]bool{}
+	for v := range v.Doc().Values() {
+		if v.Type != bson.TypeString {
+			return mongoerr.New(mongoerr.TypeMismatch, "BSON field '$archive.objects.0' is the wrong type '%s', expected type 'string'", v.Type)
+		}
+		a.Objects[v.Str()] = true
+	}
+	return nil
+}
+
+// ArchiveStats is what was read of archives.
+type ArchiveStats struct{ Objects, RowGroups, Bytes int64 }
+
+// Archived is what the stage has read of archives, nil for all but $archive.
+func (s *StageStats) Archived() *ArchiveStats {
+	if r, ok := s.it.(interface{ ArchiveStats() *ArchiveStats }); ok {
+		return r.ArchiveStats()
+	}
+	return nil
 }
 
 func (a *Archive) source() {}
