@@ -174,8 +174,8 @@ func (o *backupOptions) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := lowerPriority(); err != nil { // the server may be on this machine
-		return err
+	if err := lowerPriority(); err != nil { // the server may be on this machine; a backup is worth more than that
+		fmt.Fprintf(os.Stderr, "mayfly backup: it runs with the priority of others: %v\n", err)
 	}
 	options := backup.TakeOptions{URI: uri, Rate: rate, Progress: backup.Progress(progressTo(os.Stderr))}
 	if o.follow {
