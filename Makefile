@@ -67,7 +67,7 @@ test-crash: build ## kill -9 under load, again and again (long form)
 
 .PHONY: test-archive
 test-archive: ## archives whose store fails and whose server dies, 2000 times at random (long form)
-	$(GO) test -count=1 -timeout 30m ./internal/expire -run TestArchivedOnce -archivetrials=2000
+	$(GO) test -count=1 -timeout 30m ./internal/expire -run 'TestArchivedOnce|TestArchiveForget' -archivetrials=2000
 
 # How long make test-nemesis disturbs the set, and by which schedule.
 NEMESIS ?= 1h

@@ -30,8 +30,8 @@ func TestArchiveTool(t *testing.T) {
 			t.Fatal("nothing is archived")
 		}
 	}
-	count := func(what string) int32 {
-		return r.command(t, `{aggregate: "c", pipeline: [{$archive: `+what+`}, {$count: "n"}], cursor: {}, $db: "d"}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc().Lookup("n").Int32()
+	count := func(what string) int {
+		return len(r.command(t, `{aggregate: "c", pipeline: [{$archive: `+what+`}], cursor: {}, $db: "d"}`).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Slice())
 	}
 	uri := "mongodb://" + net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) + "/?directConnection=true"
 	tool := func(want string, args ...string) {

@@ -22,8 +22,12 @@ import (
 // turn, or a process that dies there: what matches is gone behind the last try, and the rest is there
 // once, whatever was done before (invariants archived-once and nothing-guessed).
 func TestArchiveForget(t *testing.T) {
-	for _, dies := range []bool{false, true} {
-		for nth, more := 1, true; more; nth++ {
+	for first, dies := range []bool{false, true} {
+		step := 2 // each call in one of the ways
+		if *archiveTrials > fewTrials {
+			first, step = 0, 1
+		}
+		for nth, more := 1+first, true; more; nth += step {
 			t.Run(fmt.Sprintf("dies=%t/%d", dies, nth), func(t *testing.T) {
 				dir := t.TempDir()
 				synctest.Test(t, func(t *testing.T) { more = forgetWith(t, dir, nth, dies) })

@@ -30,8 +30,11 @@ import (
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
-// archiveTrials is how many trials TestArchivedOnce makes; more of them are `make test-archive`.
-var archiveTrials = flag.Int("archivetrials", 24, "trials of TestArchivedOnce")
+// fewTrials is how many trials TestArchivedOnce makes by default.
+const fewTrials = 24
+
+// archiveTrials is how many it makes; more of them are `make test-archive`.
+var archiveTrials = flag.Int("archivetrials", fewTrials, "trials of TestArchivedOnce")
 
 // TestArchivedOnce has a store fail at any call, in any way, has the process die before any or
 // behind it, and has clients write what is being archived: then archived and live documents are
