@@ -63,20 +63,29 @@ async function entry(ns: string, passive: boolean): Promise<Doc | undefined> {
   return batch[0] as Doc | undefined;
 }
 
-/** The map of a collection; undefined where it is not sharded. */
-export async function chunkMap(ns: string, shards: string[], passive: boolean): Promise<(ChunkMap & { key: Value; noBalance: boolean }) | undefined> {
+/** A map, and what config.collections has of its collection. */
+export type Located = ChunkMap & { key: Value; noBalance: boolean };
+
+/** The map of a collection; undefined where it is not sharded. soFar is told of one with many chunks as it is counted. */
+export async function chunkMap(ns: string, shards: string[], passive: boolean, soFar?: (map: Located) => void): Promise<Located | undefined> {
   const found = await entry(ns, passive);
   const uuid = found?.get('uuid');
   if (!found || uuid === undefined) return undefined;
   const key = found.get('key') as Doc;
   const [field, kind] = key.fields[0]!;
   const hashed = kind === 'hashed';
-  const { n: chunks } = await ask('config', { count: 'chunks', query: { uuid } as Sent }, passive);
-  const of = hashed && chunks > readOneByOne ? await counted(uuid, field, shards, passive) : await read(uuid, field, hashed, shards, passive);
+  const count = async (limit?: number) => (await ask('config', { count: 'chunks', query: { uuid } as Sent, limit }, passive)).n as number;
   const tags = await ask('config', { find: 'tags', filter: { ns }, sort: { min: 1 } }, passive);
   // eslint-disable-next-line -- a document of config.tags
   const zones = hashed ? tags.cursor.firstBatch.map((z: any): Zone => ({ zone: z.tag, from: placeOf(z.min[field]), to: placeOf(z.max[field]) })) : [];
-  return { ...of, hashed, shards, chunks, zones, key, noBalance: plain(found.get('noBalance')) === true };
+  const about = { hashed, shards, zones, key, noBalance: plain(found.get('noBalance')) === true };
+  const few = (await count(readOneByOne + 1)) <= readOneByOne;
+  if (few || !hashed) {
+    const cells = await read(uuid, field, hashed, shards, passive);
+    return { ...about, ...cells, chunks: few ? cells.drawn : await count() };
+  }
+  const located = (cells: Cells) => ({ ...about, ...cells, chunks: cells.drawn });
+  return located(await counted(uuid, field, shards, passive, (cells) => soFar?.(located(cells))));
 }
 
 type Cells = Pick<ChunkMap, 'cells' | 'count' | 'drawn'>;
@@ -90,26 +99,37 @@ async function read(uuid: Value, field: string, hashed: boolean, shards: string[
   return { cells: toCells(starts, shardOf), count: shards.map((_, s) => shardOf.filter((x) => x === s).length), drawn: all.length };
 }
 
+/** In how many parts of the circle chunks are counted: no question asks for much, and the map grows before one's eyes. */
+const parts = 16;
+const perPart = cellCount / parts;
+
 /** The chunks of each cell, counted by the server: what is sent does not grow with their number. */
-async function counted(uuid: Value, field: string, shards: string[], passive: boolean): Promise<Cells> {
+async function counted(uuid: Value, field: string, shards: string[], passive: boolean, soFar: (cells: Cells) => void): Promise<Cells> {
   const min: Sent = { $getField: { field: { $literal: field }, input: '$min' } };
   const cell: Sent = { $cond: [{ $isNumber: min }, { $min: [cellCount - 1, { $floor: { $multiply: [{ $divide: [{ $add: [{ $toDouble: min }, double(half)] }, double(2 * half)] }, cellCount] } }] }, 0] };
   const sums = Object.fromEntries(shards.map((s, i) => [`s${i}`, { $sum: { $cond: [{ $eq: ['$shard', { $literal: s }] }, 1, 0] } } as Sent]));
-  const { cursor } = await ask('config', { aggregate: 'chunks', pipeline: [{ $match: { uuid } }, { $sort: { min: 1 } }, { $group: { _id: cell, last: { $last: '$shard' }, ...sums } }, { $sort: { _id: 1 } }], cursor: { batchSize: cellCount } }, passive);
   const cells = new Int16Array(cellCount).fill(-1), count = shards.map(() => 0);
-  let before = -1, next = 0; // a cell in which no chunk begins is of the one that began last
-  for (const g of cursor.firstBatch) {
-    while (next < g._id) cells[next++] = before;
-    let best = 0;
-    shards.forEach((_, i) => {
-      count[i]! += g[`s${i}`];
-      if (g[`s${i}`] > g[`s${best}`]) best = i;
-    });
-    cells[next++] = best;
-    before = shards.indexOf(g.last);
+  let before = -1, drawn = 0; // a cell in which no chunk begins is of the one that began last
+  for (let part = 0; part < parts; part++) {
+    const at = (cell: number): Sent => ({ [field]: { $numberLong: hashAt(cell) } });
+    const from = part > 0 ? { $gte: at(part * perPart) } : {}, to = part < parts - 1 ? { $lt: at((part + 1) * perPart) } : {};
+    const { cursor } = await ask('config', { aggregate: 'chunks', pipeline: [{ $match: { uuid, min: { ...from, ...to } } }, { $sort: { min: 1 } }, { $group: { _id: cell, last: { $last: '$shard' }, ...sums } }, { $sort: { _id: 1 } }], cursor: { batchSize: cellCount } }, passive);
+    let next = part * perPart;
+    for (const g of cursor.firstBatch) {
+      while (next < g._id) cells[next++] = before;
+      let best = 0;
+      shards.forEach((_, i) => {
+        count[i]! += g[`s${i}`];
+        drawn += g[`s${i}`];
+        if (g[`s${i}`] > g[`s${best}`]) best = i;
+      });
+      cells[next++] = best;
+      before = shards.indexOf(g.last);
+    }
+    while (next < (part + 1) * perPart) cells[next++] = before;
+    soFar({ cells: cells.slice(), count: count.slice(), drawn });
   }
-  while (next < cellCount) cells[next++] = before;
-  return { cells, count, drawn: count.reduce((a, b) => a + b, 0) };
+  return { cells, count, drawn };
 }
 
 /** The hash at which a cell begins. */

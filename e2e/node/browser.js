@@ -1,8 +1,11 @@
 // The console's pages in a real browser (Debian's Chromium).
 import assert from 'node:assert/strict';
+import fs from 'node:fs';
+import os from 'node:os';
 import path from 'node:path';
 import axe from 'axe-core';
 import { chromium } from 'playwright-core';
+import { Pictures } from './pictures.js';
 
 // Where to leave pictures of the pages, for people to look at.
 const pictures = process.env.MAYFLY_PICTURES;
@@ -31,10 +34,10 @@ export class Browser {
   }
 }
 
-export async function logIn(page, address, user) {
+export async function logIn(page, address, user, password = 'secret') {
   await page.goto(address);
   await page.getByLabel('User').fill(user);
-  await page.getByLabel('Password').fill('secret');
+  await page.getByLabel('Password').fill(password);
   await page.getByRole('button', { name: 'Log in' }).click();
   await page.getByRole('heading', { level: 1 }).waitFor();
 }
@@ -50,17 +53,55 @@ export async function write(editor, text) {
 // another one. (Preloading styles, axe would have inline ones in trees of their own, which the policy forbids.)
 export async function look(page, name) {
   await page.evaluate(axe.source);
-  for (const [width, theme] of [[1280, 'light'], [360, 'dark'], ...(pictures ? [[1280, 'dark'], [360, 'light'], [2560, 'light'], [2560, 'dark']] : [])]) {
-    await page.setViewportSize({ width, height: 900 });
-    await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+  for (const [width, theme] of [[1440, 'light'], [360, 'dark'], ...(pictures ? [[1440, 'dark'], [360, 'light'], [2560, 'light'], [2560, 'dark']] : [])]) {
+    await show(page, width, theme);
     const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ['violations'], preload: false }));
     assert.deepEqual(violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 200))]), [], `${name}, ${theme}, ${width}`);
     assert.ok(await page.evaluate(() => document.documentElement.scrollWidth <= innerWidth), `${name} is wider than ${width}`);
     if (pictures) await page.screenshot({ path: path.join(pictures, `${name}-${theme}-${width}.png`), fullPage: name !== 'collections' });
   }
-  await page.setViewportSize({ width: 1280, height: 900 });
-  await page.emulateMedia({ colorScheme: 'light' });
+  await show(page, 1280, 'light');
 }
+
+async function show(page, width, theme) {
+  await page.setViewportSize({ width, height: width === 360 ? 780 : 900 });
+  await page.emulateMedia({ colorScheme: theme, reducedMotion: 'reduce' });
+}
+
+// Compares a page, in both themes and at two widths, with its pictures in docs, so that one that is broken is
+// found; texts and charts may differ. With MAYFLY_REWRITE the pictures are made anew: look at them.
+export async function compare(page, name) {
+  const pictures = await Pictures.open(page.context().browser());
+  const unlike = async (width, theme) => {
+    await show(page, width, theme);
+    const file = path.join(kept, `${name}-${theme}-${width}.png`);
+    const now = await pictures.small(await page.screenshot());
+    if (process.env.MAYFLY_REWRITE && rewrites) fs.writeFileSync(file, now);
+    return pictures.difference(now, fs.readFileSync(file));
+  };
+  let rewrites = true;
+  for (const width of [1440, 360]) {
+    for (const theme of ['light', 'dark']) {
+      const part = await unlike(width, theme);
+      if (part > tolerance) await page.screenshot({ path: path.join(os.tmpdir(), `${name}-${theme}-${width}.png`) });
+      assert.ok(part <= tolerance, `${name}, ${theme}, ${width}: ${part} of the picture is another one, see ${os.tmpdir()}`);
+    }
+  }
+  // Without its styles it is.
+  rewrites = false;
+  const styled = (is) => page.evaluate((on) => (document.styleSheets[0].disabled = !on), is);
+  await styled(false);
+  const part = await unlike(1440, 'light');
+  assert.ok(part > tolerance, `${name}: without styles ${part} of the picture is another one`);
+  await styled(true);
+  await pictures.close();
+  await show(page, 1280, 'light');
+}
+
+const kept = new URL('../../docs/operate/console/', import.meta.url).pathname;
+
+// How much of a picture may be another one: a chart, a table that is longer.
+const tolerance = 0.15;
 
 // Ends a page: nothing went wrong in it.
 export async function done(page) {

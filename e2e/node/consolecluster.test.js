@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
 import { MongoClient } from 'mongodb';
-import { Browser, done, look, markup } from './browser.js';
+import { Browser, compare, done, look, markup } from './browser.js';
 import { startCluster } from './cluster.js';
 import { freePort } from './process.js';
 import { primaryOf, startSet } from './set.js';
@@ -31,6 +31,7 @@ test('a set: its members, another primary after a step-down, and a member that i
   await row(first).getByText('PRIMARY').waitFor();
   for (const m of members.filter((x) => x !== first)) await row(m).getByText('SECONDARY').waitFor({ timeout: 15_000 });
   await look(page, 'set');
+  await compare(page, 'set');
 
   await page.getByRole('button', { name: 'Step down' }).click();
   await page.getByText('{ replSetStepDown: 60 }').waitFor();
@@ -63,6 +64,7 @@ test('a set: its members, another primary after a step-down, and a member that i
   await changes.nth(1).locator('summary').first().click();
   await changes.nth(1).getByText('fullDocument').first().waitFor();
   await look(follower, 'streams');
+  await compare(follower, 'streams');
   await follower.getByRole('button', { name: 'Stop' }).click();
   await changes.first().waitFor({ state: 'detached' });
   // The cursor ends with the page's interest in it.
@@ -136,6 +138,7 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   assert.notEqual(right, left);
   assert.ok(!right.endsWith(',0') && !left.endsWith(',0'), 'nothing is drawn');
   await look(page, 'chunks');
+  await compare(page, 'chunks');
   const { cursor: { firstBatch: [chunk] } } = await client.db('config').command({ find: 'chunks', filter: { shard: 's0' }, sort: { min: -1 }, limit: 1 }, { promoteLongs: false });
   await admin.command({ moveRange: ns, min: chunk.min, max: chunk.max, toShard: '$1' });
   await until('the move in the page', async () => (await chunksOf('s0')) === '1' && (await chunksOf('$1')) === '3');
@@ -149,8 +152,13 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   // More chunks than are read one by one: the server counts them.
   const many = 12_000;
   await admin.command({ shardCollection: 'shop.many', key: { _id: 'hashed' }, numInitialChunks: many });
+  let bytes = 0;
+  page.on('response', async (r) => (bytes += r.url().endsWith('/api/run') ? (await r.body()).length : 0));
   await page.goto(`http://localhost:${port}/#/cluster/shop/many`);
   await page.getByText('12,000 chunks').waitFor();
+  // What is sent, and what is in the page, does not grow with their number.
+  assert.ok(bytes > 10_000 && bytes < 700_000, `${bytes} bytes`);
+  assert.ok(await page.evaluate(() => document.querySelectorAll('*').length) < 200);
   assert.deepEqual([await chunksOf('s0'), await chunksOf('$1')], ['6,000', '6,000']);
   await page.locator('canvas').focus();
   await page.keyboard.press('ArrowRight');
@@ -158,8 +166,21 @@ test('a cluster: shards, where chunks lie, a chunk that moves, and the balancer'
   await page.keyboard.press('ArrowRight');
   await page.getByText('from 0: s0').waitFor();
 
+  // A collection that lies on one shard moves, a megabyte a second: how far it is, and how long it takes.
   await page.goto(`http://localhost:${port}/#/cluster/shop/ordered`);
   await page.getByText('1 chunk', { exact: true }).waitFor();
+  await client.db('shop').collection('ordered').insertMany(Array.from({ length: 280 }, (_, i) => ({ at: i, text: 'x'.repeat(100_000) })));
+  await client.db('config').collection('settings').updateOne({ _id: 'balancer' }, { $set: { maxMBPerSecond: 1 } }, { upsert: true });
+  await admin.command({ configureCollectionBalancing: 'shop.ordered', chunkSize: 8 });
+  await admin.command({ balancerStart: 1 });
+  await until('a chunk that moves', async () => {
+    await page.reload();
+    await page.getByText('Uneven').waitFor();
+    return (await page.getByRole('progressbar').count()) > 0 && (await page.getByText(/MB still to move · about .* left/).count()) > 0;
+  });
+  assert.match(await page.locator('.move').first().innerText(), /^s0 → \$1: .* of .*MB$|^\$1 → s0: .* of .*MB$/);
+  await look(page, 'moving');
+  await admin.command({ balancerStop: 1 });
   await page.getByRole('link', { name: 'Health' }).click();
   await page.getByText('The balancer is off').first().waitFor();
   assert.equal(await page.getByText('A member is down').count(), 0);

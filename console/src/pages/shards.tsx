@@ -1,7 +1,7 @@
 // The shards of a cluster, its balancer, and where a collection lies.
 import { useRef, useState } from 'preact/hooks';
 import { ask, isRefused } from '../api';
-import { chunkMap, cellCount, hashAt, type ChunkMap } from '../cluster';
+import { chunkMap, cellCount, hashAt, type ChunkMap, type Located } from '../cluster';
 import { shell, type Sent, type Value } from '../ejson';
 import { bytes, compact, number, span, t } from '../i18n';
 import { to } from '../route';
@@ -202,11 +202,11 @@ async function balance(ns: string, passive: boolean): Promise<Balance | undefine
 
 export function OneCollection({ ns }: { ns: string }) {
   const found = useAnswer(
-    async (passive) => {
+    async (passive, soFar: (part: { map?: Located; parts: Part[]; status?: Balance }) => void) => {
       const { cursor } = await ask('config', { find: 'shards', sort: { _id: 1 }, batchSize: 1000 }, passive);
       // eslint-disable-next-line -- documents of config.shards
       const shards: string[] = cursor.firstBatch.map((s: any) => s._id);
-      const [map, parts, status] = await Promise.all([chunkMap(ns, shards, passive), spread(passive, ns), balance(ns, passive)]);
+      const [map, parts, status] = await Promise.all([chunkMap(ns, shards, passive, (map) => soFar({ map, parts: [] })), spread(passive, ns), balance(ns, passive)]);
       return { map, parts: parts.get(ns) ?? [], status };
     },
     [ns], seldom,

@@ -100,9 +100,9 @@ export function Dialog({ title, close, children }: { title: string; close: () =>
   );
 }
 
-/** What a promise came to. It is asked for again when one of inputs changes, and by again; what was there stays meanwhile. */
-export function useAnswer<T>(ask: (passive: boolean) => Promise<T>, inputs: unknown[], every?: (took: number) => number) {
-  const [state, set] = useState<{ value?: T; error?: unknown }>({});
+/** What a promise came to. It is asked for again when one of inputs changes, and by again; what was there stays meanwhile. soFar shows a part of the first answer before the rest. */
+export function useAnswer<T>(ask: (passive: boolean, soFar: (part: T) => void) => Promise<T>, inputs: unknown[], every?: (took: number) => number) {
+  const [state, set] = useState<{ value?: T; error?: unknown; part?: boolean }>({});
   const [asking, wait] = useState(true);
   const [round, setRound] = useState(0);
   const key = JSON.stringify(inputs);
@@ -113,7 +113,7 @@ export function useAnswer<T>(ask: (passive: boolean) => Promise<T>, inputs: unkn
       const start = performance.now();
       try {
         if (!passive || document.visibilityState === 'visible') {
-          const value = await ask(passive);
+          const value = await ask(passive, (part) => over || set((s) => (s.value === undefined || s.part ? { value: part, part: true } : s)));
           if (!over) set({ value });
         }
       } catch (error) {
