@@ -6,13 +6,12 @@ export class Pictures {
     const pictures = new Pictures();
     pictures.page = await browser.newPage();
     await pictures.page.evaluate(() => {
-      globalThis.pixels = async (png, scale) => {
-        const bits = await createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
-        const [width, height] = [Math.round(bits.width * scale), Math.round(bits.height * scale)];
+      globalThis.bitmap = async (png) => createImageBitmap(await (await fetch(`data:image/png;base64,${png}`)).blob());
+      globalThis.pixels = (bits, width, height) => {
         const g = new OffscreenCanvas(width, height).getContext('2d');
         g.imageSmoothingQuality = 'high';
         g.drawImage(bits, 0, 0, width, height);
-        return { width, height, data: g.getImageData(0, 0, width, height).data };
+        return g.getImageData(0, 0, width, height).data;
       };
     });
     return pictures;
@@ -22,26 +21,27 @@ export class Pictures {
 
   // A picture in its commonest colours, and half as large if it is wide.
   async small(png) {
-    const { width, height, rgba } = await this.page.evaluate(async ([text, wide]) => {
-      const { width, height, data } = await globalThis.pixels(text, wide ? 0.5 : 1);
-      return { width, height, rgba: btoa(data.reduce((all, b) => all + String.fromCharCode(b), '')) };
-    }, [png.toString('base64'), png.readUInt32BE(16) > 1000]);
+    const [width, height] = [16, 20].map((at) => png.readUInt32BE(at) / (png.readUInt32BE(16) > 1000 ? 2 : 1));
+    const rgba = await this.page.evaluate(async ([text, width, height]) => {
+      const data = globalThis.pixels(await globalThis.bitmap(text), width, height);
+      return btoa(data.reduce((all, b) => all + String.fromCharCode(b), ''));
+    }, [png.toString('base64'), width, height]);
     return indexed(width, height, Buffer.from(rgba, 'base64'));
   }
 
-  // What part of two pictures differs, by squares of about fifteen pixels.
-  difference(...pngs) {
+  // What part of a small picture another one has otherwise, by squares of fifteen pixels.
+  difference(small, other) {
     return this.page.evaluate(async (texts) => {
-      const [a, b] = (await Promise.all(texts.map((text) => globalThis.pixels(text, 1 / 15)))).map((p) => p.data);
-      if (a.length !== b.length) return 1;
+      const bits = await Promise.all(texts.map(globalThis.bitmap));
+      const [a, b] = bits.map((x) => globalThis.pixels(x, Math.round(bits[0].width / 15), Math.round(bits[0].height / 15)));
       let n = 0;
       for (let i = 0; i < a.length; i += 4) if (Math.max(...[0, 1, 2].map((c) => Math.abs(a[i + c] - b[i + c]))) > 24) n++;
       return Math.round((4000 * n) / a.length) / 1000;
-    }, pngs.map((png) => png.toString('base64')));
+    }, [small, other].map((png) => png.toString('base64')));
   }
 }
 
-const colours = 64;
+const colours = 128;
 
 // A PNG of a palette, of pixels of four bytes.
 function indexed(width, height, rgba) {

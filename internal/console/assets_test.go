@@ -96,3 +96,32 @@ func TestSourcesMakeNoHTML(t *testing.T) {
 		t.Fatal(files, err)
 	}
 }
+
+// maxPictures bounds the pictures of the pages in docs, in bytes: a repository keeps each for ever.
+const maxPictures = 700 << 10
+
+// Each page that docs have a picture of is there in both themes and at two widths, small.
+func TestPictures(t *testing.T) {
+	files, err := filepath.Glob("../../docs/operate/console/*.png")
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, total := map[string]int{}, int64(0)
+	for _, file := range files {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += info.Size()
+		name, _, _ := strings.Cut(filepath.Base(file), "-")
+		seen[name]++
+	}
+	for name, n := range seen {
+		if n != 4 {
+			t.Errorf("%d pictures of %s", n, name)
+		}
+	}
+	if len(seen) < 7 || total > maxPictures {
+		t.Errorf("pictures of %d pages, %d bytes", len(seen), total)
+	}
+}
