@@ -31,6 +31,8 @@ type Effect struct {
 	also *executedNote
 	// prepared is the note of the transaction that the effect prepares; nil for none.
 	prepared *preparedNote
+	// timed is where the effect has its own time in the log; nil for nowhere.
+	timed *timedWrite
 	// write has the effect's pending versions once its order is decided; nil if it keeps the
 	// locks of its records. pends says that others may see them, keeps that they must not.
 	write        *pending.Write

@@ -71,8 +71,13 @@ func (e *Effect) AppendEncoded(dst []byte) []byte {
 		dst = appendNote(dst, n)
 	}
 	dst = e.ops.append(dst, e.u)
-	binary.LittleEndian.PutUint32(dst[from+1:], crc32.Checksum(dst[from+effectHeader:], castagnoli))
+	sign(dst[from:])
 	return dst
+}
+
+// sign puts the checksum of an encoding into it.
+func sign(b []byte) {
+	binary.LittleEndian.PutUint32(b[1:], crc32.Checksum(b[effectHeader:], castagnoli))
 }
 
 // EncodedSize estimates how many bytes AppendEncoded appends: seldom more.

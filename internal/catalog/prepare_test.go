@@ -22,6 +22,17 @@ import (
 // that has updated, deleted and inserted there.
 func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
 	t.Helper()
+	coll, tr := draftSome(t, c)
+	defer tr.Leave()
+	if readOnly, err := tr.Prepare(t.Context(), "s0", nil); err != nil || readOnly {
+		t.Fatal(readOnly, err)
+	}
+	return coll, tr
+}
+
+// draftSome is prepareSome for a transaction that is in progress, and in use.
+func draftSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
+	t.Helper()
 	ns := schema.Namespace{DB: "db", Coll: "c"}
 	if _, err := c.Create(t.Context(), ns, nil); err != nil {
 		t.Fatal(err)
@@ -40,7 +51,6 @@ func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
 	if !tr.Enter() {
 		t.Fatal("the transaction is over")
 	}
-	defer tr.Leave()
 	u := tr.Draft()
 	for _, w := range [][2]string{{`{"_id": 1}`, `{"_id": 1, "a": 5}`}, {`{"_id": 2}`, ""}, {"", `{"_id": 3, "a": 3}`}} {
 		if err := writeText(t, u, coll, w[0], w[1]); err != nil {
@@ -50,9 +60,6 @@ func prepareSome(t *testing.T, c *Catalog) (*Collection, *Transaction) {
 	}
 	if err := tr.ExecuteFor(t.Context(), otherSession, 4, retryable.Run{Kind: retryable.Modified, First: 7, Count: 1, Doc: parse(t, `{"value": 1}`)}); err != nil {
 		t.Fatal(err)
-	}
-	if readOnly, err := tr.Prepare(t.Context(), "s0", nil); err != nil || readOnly {
-		t.Fatal(readOnly, err)
 	}
 	return coll, tr
 }

@@ -328,6 +328,86 @@ func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, 
 	return state, err
 }
 
+// HoldLast reports whether a transaction can be committed by CommitLast. If so, no statement of it
+// is executed any more. Errors: the cause of ctx's end.
+func (d *Dispatcher) HoldLast(ctx context.Context, id SessionID, number int64) (last bool, err error) {
+	err = d.inTurn(ctx, id, func(se *Session) error {
+		tr := &se.transaction
+		if tr.state != inProgress || tr.number != number || !tr.t.Enter() {
+			return nil
+		}
+		defer tr.t.Leave()
+		if tr.last = tr.t.CommitsLast(); tr.last && tr.idle != nil {
+			tr.idle.Stop()
+		}
+		last = tr.last
+		return nil
+	})
+	return last, err
+}
+
+// CommitLast commits a transaction that is in progress, in one unit with what its coordinator
+// writes into the collection beside, which has decided so; with is as for
+// catalog.Transaction.CommitLast. Its time is above after. It passes the write gate as a statement
+// does. never says of an error that the transaction has ended without a commit, for good; else the
+// outcome is not known. Errors: 251 if it is not in progress here, 225, 371, those of
+// catalog.Transaction.CommitLast, the cause of ctx's end.
+func (d *Dispatcher) CommitLast(ctx context.Context, id SessionID, number int64, after uint64, beside *catalog.Collection, with func(*catalog.Unit) error) (never bool, err error) {
+	pass, err := d.Gate.EnterWithin(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer pass.Leave()
+	err = d.inTurn(ctx, id, func(se *Session) error {
+		tr := &se.transaction
+		switch {
+		case tr.state != inProgress || tr.number != number:
+			never = tr.number != number || tr.state == aborted // and else it was committed: by whom?
+			return noSuch(tr, number, se)
+		case !tr.t.Enter():
+			d.abortTransaction(se)
+			never = true
+			return tr.over(number)
+		}
+		d.Cursors.KillTransaction(se.ID, number)
+		last := &lastCommitted{writeConcern: defaultWriteDoc}
+		last.operations, last.bytes = tr.t.Written()
+		err := d.mayCommitPart(tr)
+		if err == nil {
+			err = d.Member.Clock().Observe(repl.Timestamp(after))
+		}
+		proposed := false
+		if err == nil {
+			tr.t.SetLockWait(d.Transactions.wait())
+			proposed, err = tr.t.CommitLast(ctx, beside, with)
+		}
+		tr.t.Leave()
+		if err != nil {
+			tr.t.AbortAndDrop(context.Background())
+			d.Transactions.aborted.Add(1)
+			d.endTransaction(se, aborted)
+			never = !proposed
+			return err
+		}
+		d.Transactions.committed.Add(1)
+		d.Transactions.last.Store(last)
+		d.endTransaction(se, committed)
+		return nil
+	})
+	return never, err
+}
+
+// mayCommitPart returns the error for a transaction that has written where user writes have been
+// blocked since: 371.
+func (d *Dispatcher) mayCommitPart(tr *transaction) error {
+	for db := range tr.t.Databases() {
+		if err := d.MayWrite(db); err != nil && tr.bound {
+			return err
+		}
+	}
+	return nil
+}
+
 // CommitPart commits a prepared transaction at a time, in one unit with what the coordinator
 // writes, which has decided so; with is as for catalog.Transaction.Decide. It passes the write
 // gate as a statement does. Errors: 251 if it is not prepared here, those of

@@ -43,6 +43,9 @@ type transaction struct {
 	later      bool
 	// readOnly says that it was asked to prepare, and had nothing to commit.
 	readOnly bool
+	// last says that its coordinator, on this shard, commits it with the decision: as of what is
+	// prepared, only that one ends it, but a limit of time or killSessions may abort it.
+	last bool
 	// bound says that a block of user writes holds for one of its statements. What ends it comes
 	// from a router or a coordinator, and does not say so.
 	bound bool
@@ -260,10 +263,10 @@ func (tr *transaction) continues(op *Op) error {
 	switch {
 	case tr.state == noTransaction || tr.number != number:
 		return noSuch(tr, number, op.Session)
+	case tr.state == prepared || tr.state == inProgress && tr.last:
+		return errPrepared
 	case tr.state == inProgress:
 		return nil
-	case tr.state == prepared:
-		return errPrepared
 	}
 	return tr.over(number)
 }

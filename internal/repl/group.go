@@ -167,6 +167,12 @@ type proposal struct {
 	ordered func()
 }
 
+// hasTime is a machine's value of a proposal whose payload may have its own time: it is told that
+// before the payload is in the log.
+type hasTime interface {
+	SetTime(payload []byte, at uint64)
+}
+
 // peer is what the group knows of another member.
 type peer struct {
 	applied Position // as told

@@ -224,6 +224,9 @@ func (m *Member) Commit(ctx context.Context, e *catalog.Effect, _ storage.Durabi
 	w.Begin(waits.Majority)
 	defer w.End(waits.Majority)
 	if len(room) > m.chains.from {
+		if e.Timed() { // its encoding would be in several entries before it has a time
+			return mongoerr.New(mongoerr.TransactionTooLarge, "the part of the coordinator of a transaction over shards is larger than one entry of the log")
+		}
 		at, err := m.commitChain(e, room[entryHead:])
 		if err == nil {
 			noteOpTime(ctx, at)

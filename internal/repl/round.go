@@ -76,6 +76,9 @@ func (g *Group) stepQueue() (stepped []*proposal, err error) {
 			p := rest[len(m.Entries)]
 			p.entry.time = g.Clock.take(max(1, p.times))
 			p.term = g.term
+			if t, is := p.own.(hasTime); is {
+				t.SetTime(p.entry.payload, uint64(p.entry.time))
+			}
 			e, err := p.encode()
 			if err != nil {
 				return nil, err

@@ -139,6 +139,9 @@ func (s *Shard) tryBegin(ctx context.Context, c *coordination) (launched bool, d
 		if _, err := s.collection(ctx, coordinators); err != nil { // before anything is prepared
 			return false, nil, err
 		}
+		if c.machine.Last, err = d.HoldLast(ctx, c.id.session, c.id.number); err != nil {
+			return false, nil, err
+		}
 		if !s.launch(c, step.TwoPhaseEvent{Kind: step.Started}) {
 			return false, nil, errMachineEnded
 		}

@@ -235,6 +235,8 @@ func (c *coordination) report() {
 // ends then.
 func (c *coordination) write(ctx context.Context, a step.TwoPhaseAction) (next *step.TwoPhaseEvent, ok bool) {
 	switch {
+	case a.Store && c.machine.Last:
+		return c.storeLast(ctx)
 	case a.Store:
 		err := c.store(ctx)
 		switch {
@@ -258,12 +260,7 @@ func (c *coordination) write(ctx context.Context, a step.TwoPhaseAction) (next *
 // (invariant one-decision). Errors: 251 if it is not prepared any more. After any other it may
 // be that the decision is stored.
 func (c *coordination) store(ctx context.Context) error {
-	b := new(bson.Builder).Doc("_id", c.id.key()).OpenArray("participants")
-	for i, name := range c.machine.Participants {
-		b.OpenDoc(bson.Index(i)).String("shardId", name).Close()
-	}
-	b.Close().OpenDoc("decision").String("decision", "commit").Timestamp("commitTimestamp", c.machine.Time).Close()
-	doc := b.Finish()
+	doc := c.decision()
 	coll := c.s.cat.Lookup(coordinators) // nothing is done to it since the own prepare
 	if coll == nil {
 		return errNoCoordinators
@@ -284,6 +281,45 @@ func (c *coordination) store(ctx context.Context) error {
 			return err
 		}
 	}
+}
+
+// decision is the document of the decision to commit. Its last field is the time, timeDepth
+// documents deep.
+func (c *coordination) decision() bson.Doc {
+	b := new(bson.Builder).Doc("_id", c.id.key()).OpenArray("participants")
+	for i, name := range c.machine.Participants {
+		b.OpenDoc(bson.Index(i)).String("shardId", name).Close()
+	}
+	b.Close().OpenDoc("decision").String("decision", "commit").Timestamp("commitTimestamp", c.machine.Time).Close()
+	return b.Finish()
+}
+
+const timeDepth = 2
+
+// storeLast is store where this shard's own participant is not prepared: it is committed by the
+// same unit, at the time of that, while it is in progress. If it has ended without that for good,
+// it is a no (invariant one-decision). ok is false after any other error: it may be that the
+// decision is stored.
+func (c *coordination) storeLast(ctx context.Context) (next *step.TwoPhaseEvent, ok bool) {
+	coll := c.s.cat.Lookup(coordinators)
+	if coll == nil { // somebody has dropped it: the machine ends, and abort is presumed
+		return nil, false
+	}
+	at := new(repl.OpTime)
+	never, err := c.s.node.Dispatcher.CommitLast(repl.WithOpTime(ctx, at), c.id.session, c.id.number, c.machine.Time, coll, func(u *catalog.Unit) error {
+		if c.s.evaluation() != c.birth {
+			return errMachineEnded
+		}
+		return u.InsertTimed(ctx, coll, c.decision(), timeDepth)
+	})
+	switch {
+	case never && c.s.evaluation() == c.birth: // else a later primary says how it goes on
+		return &step.TwoPhaseEvent{Kind: step.NotStored}, true
+	case err != nil:
+		return nil, false
+	}
+	c.heard(uint64(at.Last().Time))
+	return &step.TwoPhaseEvent{Kind: step.Stored, Time: uint64(at.Last().Time)}, true
 }
 
 // heard notes the time of a participant's commit.

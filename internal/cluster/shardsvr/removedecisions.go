@@ -13,7 +13,7 @@ import (
 const (
 	// removePause is how long decisions that may be forgotten are gathered, to be removed in
 	// one unit: nobody waits for that.
-	removePause = 20 * time.Millisecond
+	removePause = 100 * time.Millisecond
 	// maxRemoved bounds the decisions that one unit removes.
 	maxRemoved = 1000
 )

@@ -10,7 +10,8 @@ import "slices"
 //	preparing ── all yes ──▶ deciding ── stored ──▶ telling ── all ok ──▶ forgetting ──▶ over
 //	    └── a no, or out of time ──▶ telling (abort) ── all ok ──▶ over
 //
-// The unit that stores the decision commits the coordinator's own participant, too.
+// The unit that stores the decision commits the coordinator's own participant, too. That is not
+// prepared before where it can be committed as it stands (Last).
 //
 // Invariants, which exploring it holds (twophase_test.go):
 //
@@ -26,11 +27,16 @@ type TwoPhase struct {
 	Participants []string
 	// Own is the coordinator's own participant, which is committed when the decision is stored;
 	// "" for none, as in builds that tell it as the others.
-	Own   string
+	Own string
+	// Last says that the own participant is not asked to prepare. It is in progress until the
+	// others have said yes, and then commits, as it stands, with the decision, at the time of
+	// that: a no of its own is NotStored.
+	Last  bool
 	Stage Stage
 	// Aborts says that the decision is to abort.
 	Aborts bool
-	// Time is the highest prepare time so far; the commit time once all have said yes.
+	// Time is the highest prepare time so far; the commit time once all have said yes, or, with
+	// Last, once it is stored.
 	Time uint64
 
 	left  []string // who has not answered yet in this stage
@@ -58,7 +64,8 @@ func (s Stage) String() string { return stageNames[s] }
 type TwoPhaseEvent struct {
 	Kind  TwoPhaseEventKind
 	Shard string
-	// Time is the prepare time of a yes, or the commit time of a decision that was found.
+	// Time is the prepare time of a yes, or the commit time of a decision that was found, or
+	// stored with Last.
 	Time uint64
 	// ReadOnly says that the participant had nothing to commit, and has ended.
 	ReadOnly bool
@@ -84,7 +91,7 @@ const (
 	// Stored: the decision is on a majority, and the own participant is committed.
 	Stored
 	// NotStored: the decision is not stored, and never will be: the coordinator's own
-	// participant is not prepared any more.
+	// participant is not prepared any more, or, with Last, cannot commit.
 	NotStored
 	// Told: a participant has said ok to the decision.
 	Told
@@ -117,6 +124,12 @@ func StepTwoPhase(t TwoPhase, e TwoPhaseEvent) (TwoPhase, TwoPhaseAction) {
 	case Started:
 		if t.Stage == Asked {
 			t.Stage, t.left, t.bound = Preparing, slices.Clone(t.Participants), slices.Clone(t.Participants)
+			if t.Last {
+				t.left = without(t.left, t.Own)
+			}
+			if len(t.left) == 0 {
+				return t.decide()
+			}
 			return t, TwoPhaseAction{Prepare: slices.Clone(t.left)}
 		}
 	case Found:
@@ -134,7 +147,7 @@ func StepTwoPhase(t TwoPhase, e TwoPhaseEvent) (TwoPhase, TwoPhaseAction) {
 		return t.again(e.Shard)
 	case Stored:
 		if t.Stage == Deciding { // (invariant decided-first)
-			t.bound = without(t.bound, t.Own)
+			t.bound, t.Time = without(t.bound, t.Own), max(t.Time, e.Time)
 			return t.tell()
 		}
 	case NotStored:
@@ -164,6 +177,11 @@ func (t TwoPhase) yes(e TwoPhaseEvent) (TwoPhase, TwoPhaseAction) {
 	if len(t.left) > 0 {
 		return t, TwoPhaseAction{}
 	}
+	return t.decide()
+}
+
+// decide has the decision to commit stored, unless there is nothing to commit.
+func (t TwoPhase) decide() (TwoPhase, TwoPhaseAction) {
 	if len(t.bound) == 0 {
 		t.Stage = Over
 		return t, TwoPhaseAction{}

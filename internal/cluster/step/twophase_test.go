@@ -24,8 +24,9 @@ func TestTwoPhaseScripts(t *testing.T) {
 			if d.Cmd == "commit" {
 				m = step.TwoPhase{}
 				for _, a := range d.CmdArgs {
-					if a.Key == "own" {
-						d.ScanArgs(t, "own", &m.Own)
+					if a.Key == "own" || a.Key == "last" {
+						d.ScanArgs(t, a.Key, &m.Own)
+						m.Last = a.Key == "last"
 						continue
 					}
 					m.Participants = append(m.Participants, a.Key)
@@ -100,6 +101,7 @@ const (
 	errorOK mistake = "an error is taken for an ok"
 	noPaper mistake = "the own part is committed, and the decision is not stored"
 	noOwn   mistake = "the decision is stored, and the own part is not committed"
+	early   mistake = "the own part is committed before all have said yes"
 )
 
 // commitBudget is how much goes wrong in one run.
@@ -114,7 +116,7 @@ type commitBudget struct {
 // coordination is one machine, of one primary of the coordinator's shard.
 type coordination struct {
 	term     int
-	apart    bool // of a build that stores the decision by itself, and tells its own participant
+	way      byte // in which it commits; see ways
 	machine  step.TwoPhase
 	store    bool // it has the decision to store
 	remove   bool
@@ -130,34 +132,19 @@ type letter struct {
 	closed bool // its sender has the answer
 }
 
-// builds are those of the primaries of the shard that coordinates, in the order of their terms.
-// An old one stores the decision by a unit of its own, and tells its own participant, too.
-type builds string
+// ways are the ways to commit of the primaries of the shard that coordinates, in turns, a letter
+// for each: l: the own part is committed with the decision, as it stands; o: it is prepared before;
+// a: a build of before, which stores the decision apart, by a unit of its own, and tells its own
+// participant, too.
+type ways string
 
-const (
-	newBuilds  builds = ""
-	oldToNew   builds = "old, then new"
-	newToOld   builds = "new, then old"
-	alternates builds = "old, new, old"
-)
-
-// isOld reports whether the primary of a term, from 1 on, is of an old build.
-func (b builds) isOld(term int) bool {
-	switch b {
-	case oldToNew:
-		return term == 1
-	case newToOld:
-		return term > 1
-	case alternates:
-		return term%2 == 1
-	}
-	return false
-}
+// of is the way of the primary of a term, from 1 on.
+func (w ways) of(term int) byte { return w[(term-1)%len(w)] }
 
 // commitWorld is a transaction with writes on several shards. The first of them coordinates.
 type commitWorld struct {
 	bug      mistake
-	builds   builds
+	ways     ways
 	names    []string
 	parts    []part
 	term     int
@@ -192,10 +179,11 @@ func (w *commitWorld) current() int {
 
 // run begins a machine of the current primary.
 func (w *commitWorld) run(first step.TwoPhaseEvent) {
-	r := coordination{term: w.term, apart: w.builds.isOld(w.term), machine: step.TwoPhase{Participants: w.names}}
-	if !r.apart {
+	r := coordination{term: w.term, way: w.ways.of(w.term), machine: step.TwoPhase{Participants: w.names}}
+	if r.way != 'a' {
 		r.machine.Own = w.names[0]
 	}
+	r.machine.Last = r.way == 'l'
 	w.runs = append(w.runs, r)
 	w.act(len(w.runs)-1, first)
 }
@@ -213,6 +201,10 @@ func (w *commitWorld) act(i int, e step.TwoPhaseEvent) {
 		a.Tell = r.machine.Participants
 	}
 	if w.bug == "the first yes decides" && e.Kind == step.Yes {
+		r.store = true
+		r.machine.Stage = step.Deciding
+	}
+	if w.bug == early && e.Kind == step.Started {
 		r.store = true
 		r.machine.Stage = step.Deciding
 	}
@@ -332,15 +324,23 @@ func (w *commitWorld) write(i int) {
 		r.dead = true
 	case r.store:
 		r.store = false
-		if w.parts[0] != prepared && w.bug != deposed {
+		own := prepared
+		if r.machine.Last {
+			own = running
+		}
+		if w.parts[0] != own && w.bug != deposed {
 			w.act(i, step.TwoPhaseEvent{Kind: step.NotStored})
 			return
 		}
 		w.document = w.bug != noPaper
-		if !r.apart && w.bug != noOwn {
+		if r.way != 'a' && w.bug != noOwn {
 			w.parts[0] = committed
 		}
-		w.act(i, step.TwoPhaseEvent{Kind: step.Stored})
+		e := step.TwoPhaseEvent{Kind: step.Stored}
+		if r.machine.Last {
+			e.Time = uint64(2 + len(w.names))
+		}
+		w.act(i, e)
 	case r.remove:
 		r.remove, w.document = false, false
 		w.act(i, step.TwoPhaseEvent{Kind: step.Removed})
@@ -490,8 +490,8 @@ func joined(parts []part) (b []byte) {
 
 // exploreCommit visits all worlds that can be reached, and returns how many, or what was
 // broken first.
-func exploreCommit(names []string, b commitBudget, of builds, bug mistake) (int, error) {
-	w := &commitWorld{bug: bug, builds: of, names: names, left: b, term: 1}
+func exploreCommit(names []string, b commitBudget, of ways, bug mistake) (int, error) {
+	w := &commitWorld{bug: bug, ways: of, names: names, left: b, term: 1}
 	for range names {
 		w.parts = append(w.parts, running)
 	}
@@ -530,8 +530,8 @@ func exploreCommit(names []string, b commitBudget, of builds, bug mistake) (int,
 // a failover of any shard, whose machine goes on as long as it can, a message that is done
 // again or late, another router that asks for the outcome, a client's abort, time that is
 // over. It holds one-decision, yes-binds, decided-first, explicit-ok, no-again and ends. The
-// primaries of the coordinator's shard are of this build, or those of this one and of one that
-// stores the decision by itself take turns, as in a rolling upgrade.
+// primaries of the coordinator's shard commit in one way, or in several in turns, as they do in a
+// rolling upgrade.
 func TestTwoPhaseCommit(t *testing.T) {
 	two, three := []string{"a", "b"}, []string{"a", "b", "c"}
 	total := 0
@@ -543,8 +543,8 @@ func TestTwoPhaseCommit(t *testing.T) {
 		{two, commitBudget{recovers: 1, aborts: 1, expires: 1}}, {two, commitBudget{failovers: 2, recovers: 1}}, {two, commitBudget{failovers: 1, late: 2}},
 		{three, commitBudget{failovers: 1, late: 1}}, {three, commitBudget{failovers: 1, expires: 1}}, {three, commitBudget{recovers: 1, aborts: 1}},
 	} {
-		for _, of := range []builds{newBuilds, oldToNew, newToOld, alternates} {
-			if of != newBuilds && c.budget.failovers == 0 || of == alternates && c.budget.failovers < 2 {
+		for _, of := range []ways{"l", "o", "lo", "ol", "la", "al", "oa", "ao"} {
+			if len(of) > 1+c.budget.failovers {
 				continue
 			}
 			n, err := exploreCommit(c.names, c.budget, of, "")
@@ -555,7 +555,7 @@ func TestTwoPhaseCommit(t *testing.T) {
 		}
 	}
 	t.Logf("%d states", total)
-	for _, of := range []builds{newBuilds, oldToNew, newToOld} {
+	for _, of := range []ways{"o", "oa", "ao"} {
 		if _, err := exploreCommit(two, commitBudget{failovers: 2, late: 1, recovers: 1}, of, noTerm); err != nil {
 			t.Fatal(of, err)
 		}
@@ -565,26 +565,34 @@ func TestTwoPhaseCommit(t *testing.T) {
 // TestTwoPhaseBugsAreFound plants bugs that each break one invariant.
 func TestTwoPhaseBugsAreFound(t *testing.T) {
 	b := commitBudget{failovers: 2, late: 1, recovers: 1, aborts: 1, expires: 1}
-	for bug, finds := range map[mistake]string{
-		"commit is told before it is stored": "decided-first",
-		"the first yes decides":              "yes-binds",
-		"who has aborted prepares":           "no-again",
-		errorOK:                              "explicit-ok",
-		unread:                               "ends",
-		noNote:                               "yes-binds",
-		deposed:                              "no-again",
-		"a client aborts what is prepared":   "yes-binds",
-		"no participant asks":                "ends",
-		noPaper:                              "decided-first",
-		noOwn:                                "explicit-ok",
+	for _, c := range []struct {
+		bug   mistake
+		of    ways
+		finds string
+	}{
+		{"commit is told before it is stored", "l", "one-decision"},
+		{"commit is told before it is stored", "o", "decided-first"},
+		{"the first yes decides", "o", "yes-binds"},
+		{early, "l", "yes-binds"},
+		{"who has aborted prepares", "l", "no-again"},
+		{errorOK, "o", "explicit-ok"},
+		{unread, "o", "ends"},
+		{noNote, "o", "yes-binds"},
+		{deposed, "l", "no-again"},
+		{deposed, "o", "no-again"},
+		{"a client aborts what is prepared", "l", "yes-binds"},
+		{"no participant asks", "l", "ends"},
+		{noPaper, "l", "decided-first"},
+		{noOwn, "l", "yes-binds"},
+		{noOwn, "o", "explicit-ok"},
 	} {
-		t.Run(string(bug), func(t *testing.T) {
-			n, err := exploreCommit([]string{"a", "b"}, b, newBuilds, bug)
+		t.Run(fmt.Sprint(c.bug, ", ", c.of), func(t *testing.T) {
+			n, err := exploreCommit([]string{"a", "b"}, b, c.of, c.bug)
 			if err == nil {
 				t.Fatalf("not found in %d states", n)
 			}
-			if !strings.HasPrefix(err.Error(), finds) {
-				t.Fatalf("want %s, got %v", finds, err)
+			if !strings.HasPrefix(err.Error(), c.finds) {
+				t.Fatalf("want %s, got %v", c.finds, err)
 			}
 			t.Log(strings.SplitN(err.Error(), "\n", 2)[0])
 		})
