@@ -251,7 +251,8 @@ func TestTransfers(t *testing.T) {
 }
 
 // decisionsWithParts counts the entries of a shard's log that store a decision. Each commits the
-// shard's own part of the transaction.
+// shard's own part of the transaction, at its own time: nothing of these is so large that it is
+// prepared before.
 func decisionsWithParts(t *testing.T, shard *testkit.Server) (n int) {
 	t.Helper()
 	const decisions = "config.transaction_coordinators"
@@ -260,7 +261,15 @@ func decisionsWithParts(t *testing.T, shard *testkit.Server) (n int) {
 		t.Errorf("%d decisions have an entry of their own: %v", alone, err)
 	}
 	var entries []struct {
-		O struct{ ApplyOps []struct{ NS string } }
+		TS bson.Timestamp
+		O  struct {
+			ApplyOps []struct {
+				NS string
+				O  struct {
+					Decision struct{ CommitTimestamp bson.Timestamp }
+				}
+			}
+		}
 	}
 	cur, err := oplog.Find(t.Context(), bson.D{{Key: "o.applyOps.ns", Value: decisions}})
 	if err == nil {
@@ -272,6 +281,8 @@ func decisionsWithParts(t *testing.T, shard *testkit.Server) (n int) {
 	for _, e := range entries {
 		if ops := e.O.ApplyOps; len(ops) < 2 || ops[0].NS != decisions || ops[1].NS == decisions {
 			t.Errorf("an entry with a decision has %v", ops)
+		} else if at := ops[0].O.Decision.CommitTimestamp; at != e.TS {
+			t.Errorf("an entry of %v has a decision for %v", e.TS, at)
 		}
 	}
 	return len(entries)

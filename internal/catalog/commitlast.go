@@ -50,14 +50,14 @@ func (t *Transaction) CommitLast(ctx context.Context, beside *Collection, with f
 	err = t.untilOpen(soon, u, func() (closed *Collection, err error) {
 		defer u.leaveGates()
 		u.redraft(t)
+		if err := with(u); err != nil { // first, as where the part was prepared
+			return beside, err
+		}
 		if closed, err = t.write(soon, u); err != nil {
 			return closed, err
 		}
 		if err := t.noteAlso(u); err != nil {
 			return nil, err
-		}
-		if err := with(u); err != nil {
-			return beside, err
 		}
 		t.x.Did(retryable.Committed, 0, bson.Empty)
 		proposed = true

@@ -59,7 +59,7 @@ type grouping struct {
 
 	begun   bool
 	sample  *keySample // nil where there is each group once
-	more    bool       // the groups so far are passed on, and there is more in the input
+	apart   groupsApart
 	space   *spillSpace
 	spill   *spillParts  // the spilled documents of the current part, or nil
 	parts   []*spillPart // still to be grouped
@@ -83,7 +83,7 @@ const groupOverhead = 128
 
 func (w *grouping) Close() {
 	w.in.Close()
-	w.groups, w.order, w.slab = nil, nil, groupSlab{}
+	w.groups, w.order, w.slab, w.apart = nil, nil, groupSlab{}, groupsApart{}
 	if w.spill != nil {
 		w.spill.close()
 	}
@@ -94,9 +94,9 @@ func (w *grouping) Close() {
 	w.hold.Release()
 }
 
-// load groups the documents of in: all of them, or as many as are passed on.
+// load groups all documents of in.
 func (w *grouping) load(ctx context.Context, in Iterator) error {
-	if err := w.gather(ctx, in); err != nil || w.more {
+	if err := w.gather(ctx, in); err != nil {
 		return err
 	}
 	w.groups = nil
@@ -127,8 +127,10 @@ func (w *grouping) gather(ctx context.Context, in Iterator) error {
 		if err := w.take(d); err != nil {
 			return err
 		}
-		if w.more = w.passes(); w.more {
-			return nil
+		if w.passes() {
+			if err := w.passOn(); err != nil {
+				return err
+			}
 		}
 	}
 }
@@ -232,10 +234,7 @@ func (w *grouping) add(gr *group, env *expr.Env) error {
 
 // room spills if the groups have no memory left, and fails if they may not spill.
 func (w *grouping) room() error {
-	held := w.bytes
-	if w.space != nil {
-		held += w.space.held
-	}
+	held := w.held()
 	w.most = max(w.most, held)
 	fits, err := w.hold.Spilling(held)
 	switch {
@@ -255,6 +254,15 @@ func (w *grouping) room() error {
 	return w.evict()
 }
 
+// held is the memory of groups, of those that are passed on, and of what is spilled.
+func (w *grouping) held() int {
+	held := w.bytes + w.apart.bytes
+	if w.space != nil {
+		held += w.space.held
+	}
+	return held
+}
+
 // largeResult is the size of all groups, in bytes, from which on single results may be
 // large.
 const largeResult = 1 << 20
@@ -266,12 +274,12 @@ func (w *grouping) giveWay() error {
 	}
 	w.space.memory = 0
 	err := w.evict()
-	w.hold.Shrink(w.bytes + w.space.held)
+	w.hold.Shrink(w.held())
 	return err
 }
 
 func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
-	for w.at == len(w.order) {
+	for w.at == len(w.order) && w.apart.bytes == 0 {
 		more, err := w.next(ctx)
 		if err != nil {
 			return nil, memoryError(err, "Exceeded memory limit for $group, but didn't allow external sort.")
@@ -279,6 +287,11 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 		if !more {
 			return nil, nil
 		}
+	}
+	if w.apart.bytes > 0 {
+		d := w.apart.next()
+		w.hold.Shrink(w.held())
+		return d, nil
 	}
 	gr := w.order[w.at]
 	w.order[w.at] = nil
@@ -295,20 +308,15 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 	return gr.result(w.g)
 }
 
-// next groups the documents, and then one spilled part after the other; false at the end.
+// next groups all documents, and then one spilled part after the other; false at the end.
 func (w *grouping) next(ctx context.Context) (bool, error) {
-	if w.begun && !w.more && len(w.parts) == 0 {
+	if w.begun && len(w.parts) == 0 {
 		w.order, w.at = nil, 0
 		return false, nil
 	}
-	if w.more {
-		clear(w.groups)
-	} else {
-		w.groups = make(map[string]*group, len(w.order))
-	}
-	w.order, w.at, w.bytes, w.taken, w.slab = w.order[:0], 0, 0, 0, groupSlab{}
-	if !w.begun || w.more {
-		w.begun, w.more = true, false
+	w.groups, w.order, w.at, w.bytes, w.taken, w.slab = make(map[string]*group, len(w.order)), w.order[:0], 0, 0, 0, groupSlab{}
+	if !w.begun {
+		w.begun = true
 		return true, w.load(ctx, w.in)
 	}
 	p := w.parts[0]

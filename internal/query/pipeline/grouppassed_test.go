@@ -7,24 +7,34 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/query/expr"
+	"github.com/mayflydb/mayfly/internal/query/extsort"
 )
 
 // shardStates runs the shards' part over the documents of a shard, which passes groups on once they
-// take so many bytes.
-func shardStates(t testing.TB, p *Pipeline, docs []bson.Doc, passed int) (out []bson.Doc) {
+// take so many bytes, and has so much memory. All documents are read before the first group comes:
+// who runs a pipeline counts on that.
+func shardStates(t testing.TB, p *Pipeline, docs []bson.Doc, passed, memory int) (out []bson.Doc) {
 	t.Helper()
-	it, err := p.Open(&List{Docs: docs}, &Run{Env: expr.NewEnv(1)})
+	in := &List{Docs: docs}
+	it, err := p.Open(in, &Run{Env: expr.NewEnv(1), SpillDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer it.Close()
-	it.(*grouping).passed = passed
+	g := it.(*grouping)
+	g.passed, g.memory = passed, memory
 	for {
 		d, err := it.Next(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
+		if rest, err := in.Next(t.Context()); rest != nil || err != nil {
+			t.Fatal("a group is delivered before all documents are read")
+		}
 		if d == nil {
+			if g.apart.bytes != 0 || g.held() < 0 {
+				t.Errorf("%d bytes are left", g.apart.bytes)
+			}
 			return out
 		}
 		out = append(out, d.Clone())
@@ -52,7 +62,11 @@ func TestStatesPassedOn(t *testing.T) {
 		var states []bson.Doc
 		for rest := docs; len(rest) > 0; {
 			n := 1 + r.IntN(len(rest))
-			states = append(states, shardStates(t, onShard, rest[:n], 1+r.IntN(1<<16))...)
+			memory := extsort.MaxMemory
+			if seed%2 == 0 {
+				memory = 1 << 20
+			}
+			states = append(states, shardStates(t, onShard, rest[:n], 1+r.IntN(1<<16), memory)...)
 			rest = rest[n:]
 		}
 		if len(states) > len(want) {
@@ -90,7 +104,7 @@ func TestPassedOnWhereKeysAreNew(t *testing.T) {
 			}
 			docs[i] = new(bson.Builder).Int32("k", int32(k)).Finish()
 		}
-		if got := len(shardStates(t, onShard, docs, passedGroups)); got < c.least || got > c.most {
+		if got := len(shardStates(t, onShard, docs, passedGroups, extsort.MaxMemory)); got < c.least || got > c.most {
 			t.Errorf("%d keys: %d groups are sent, want %d to %d", c.keys, got, c.least, c.most)
 		}
 	}
@@ -118,7 +132,7 @@ func BenchmarkManyGroups(b *testing.B) {
 	onShard, joins := parse(shards), parse(router...)
 	var states []bson.Doc
 	for _, d := range docs {
-		states = append(states, shardStates(b, onShard, d, passedGroups)...)
+		states = append(states, shardStates(b, onShard, d, passedGroups, extsort.MaxMemory)...)
 	}
 	drain := func(p *Pipeline, docs []bson.Doc) {
 		it, err := p.Open(&List{Docs: docs}, &Run{Env: expr.NewEnv(1), SpillDir: b.TempDir()})
