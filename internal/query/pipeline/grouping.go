@@ -13,10 +13,7 @@ import (
 
 // Open gathers all documents before it delivers the first group.
 func (g *Group) Open(in Iterator, r *Run) (Iterator, error) {
-	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, passed: passedGroups, hold: r.Env.Hold()}
-	if g.states {
-		w.sample = newKeySample()
-	}
+	w := &grouping{g: g, in: in, r: r, memory: extsort.MaxMemory, cached: cachedGroups, hold: r.Env.Hold()}
 	var d expr.Deps
 	// Spilled documents lose their metadata.
 	if exprsOf(g, &d); len(d.Meta) == 0 {
@@ -45,8 +42,8 @@ type grouping struct {
 	memory int
 	dir    string // where to spill; "" if spilling is not possible
 	hold   memory.Holding
-	// cached is cachedGroups, passed passedGroups.
-	cached, passed int
+	// cached is cachedGroups.
+	cached int
 
 	groups map[string]*group
 	order  []*group // in the order of their arrival, then of the results
@@ -58,8 +55,6 @@ type grouping struct {
 	slab   groupSlab
 
 	begun   bool
-	sample  *keySample // nil where there is each group once
-	apart   groupsApart
 	space   *spillSpace
 	spill   *spillParts  // the spilled documents of the current part, or nil
 	parts   []*spillPart // still to be grouped
@@ -83,7 +78,7 @@ const groupOverhead = 128
 
 func (w *grouping) Close() {
 	w.in.Close()
-	w.groups, w.order, w.slab, w.apart = nil, nil, groupSlab{}, groupsApart{}
+	w.groups, w.order, w.slab = nil, nil, groupSlab{}
 	if w.spill != nil {
 		w.spill.close()
 	}
@@ -127,11 +122,6 @@ func (w *grouping) gather(ctx context.Context, in Iterator) error {
 		if err := w.take(d); err != nil {
 			return err
 		}
-		if w.passes() {
-			if err := w.passOn(); err != nil {
-				return err
-			}
-		}
 	}
 }
 
@@ -146,9 +136,6 @@ func (w *grouping) take(d bson.Doc) error {
 	w.key = keystring.Append(w.key[:0], id, false, env.Collator)
 	if p := w.spilledPart(); p != nil {
 		return p.add(d, w.g.keep)
-	}
-	if w.sample != nil {
-		w.sample.add(w.key)
 	}
 	gr := w.groups[string(w.key)]
 	if gr == nil {
@@ -234,7 +221,10 @@ func (w *grouping) add(gr *group, env *expr.Env) error {
 
 // room spills if the groups have no memory left, and fails if they may not spill.
 func (w *grouping) room() error {
-	held := w.held()
+	held := w.bytes
+	if w.space != nil {
+		held += w.space.held
+	}
 	w.most = max(w.most, held)
 	fits, err := w.hold.Spilling(held)
 	switch {
@@ -254,15 +244,6 @@ func (w *grouping) room() error {
 	return w.evict()
 }
 
-// held is the memory of groups, of those that are passed on, and of what is spilled.
-func (w *grouping) held() int {
-	held := w.bytes + w.apart.bytes
-	if w.space != nil {
-		held += w.space.held
-	}
-	return held
-}
-
 // largeResult is the size of all groups, in bytes, from which on single results may be
 // large.
 const largeResult = 1 << 20
@@ -274,12 +255,12 @@ func (w *grouping) giveWay() error {
 	}
 	w.space.memory = 0
 	err := w.evict()
-	w.hold.Shrink(w.held())
+	w.hold.Shrink(w.bytes + w.space.held)
 	return err
 }
 
 func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
-	for w.at == len(w.order) && w.apart.bytes == 0 {
+	for w.at == len(w.order) {
 		more, err := w.next(ctx)
 		if err != nil {
 			return nil, memoryError(err, "Exceeded memory limit for $group, but didn't allow external sort.")
@@ -287,11 +268,6 @@ func (w *grouping) Next(ctx context.Context) (bson.Doc, error) {
 		if !more {
 			return nil, nil
 		}
-	}
-	if w.apart.bytes > 0 {
-		d := w.apart.next()
-		w.hold.Shrink(w.held())
-		return d, nil
 	}
 	gr := w.order[w.at]
 	w.order[w.at] = nil

@@ -8,8 +8,7 @@ import (
 
 // A $group over several shards: each shard delivers the states of its groups
 // ($_internalGroupStates), {_id, "0": state of the first accumulator, …}, and the router joins
-// those that have one _id ($_internalJoinGroups). A shard may deliver a group several times
-// (grouppassed.go).
+// those that have one _id ($_internalJoinGroups).
 
 const (
 	// StatesStage is the name of the shards' stage: {version: 1, group: the $group}.
