@@ -30,7 +30,8 @@ Adds a backup of a running server, of a replica set, or by a router of a cluster
 repository DIR, which is created if it is empty or missing. Of a set, and of each part of a
 cluster, at one time, a secondary is read if there is one. What the
 repository has already is not stored again. A backup that was interrupted goes on where it
-was. It runs with the least priority, as nice -n 19. The user needs the role backup.
+was. It runs with the least priority, as nice -n 19, but for --follow, which may not fall behind
+the log. The user needs the role backup.
 
 In place of DIR, s3://BUCKET/PREFIX is a repository in a bucket of Amazon S3, and
 s3://BUCKET/PREFIX?endpoint=URL&pathStyle=true&region=NAME one in another store. Credentials
@@ -174,15 +175,15 @@ func (o *backupOptions) take(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := lowerPriority(); err != nil { // the server may be on this machine; a backup is worth more than that
-		fmt.Fprintf(os.Stderr, "mayfly backup: it runs with the priority of others: %v\n", err)
-	}
 	options := backup.TakeOptions{URI: uri, Rate: rate, Progress: backup.Progress(progressTo(os.Stderr))}
 	if o.follow {
 		return r.Follow(ctx, backup.FollowOptions{
 			TakeOptions: options, Every: o.every, LogEvery: o.logEvery,
 			Taken: tellTaken, Note: func(err error) { fmt.Fprintf(os.Stderr, "mayfly backup: %v\n", err) },
 		})
+	}
+	if err := lowerPriority(); err != nil { // the server may be on this machine; a backup is worth more than that
+		fmt.Fprintf(os.Stderr, "mayfly backup: it runs with the priority of others: %v\n", err)
 	}
 	t, err := r.Take(ctx, options)
 	if err == nil {

@@ -24,11 +24,12 @@ has nothing to write when both are equal.
   --from URL, --to URL    the accounts
   --fromKeyFile FILE, --toKeyFile FILE
                           their keys; without, that of the vendor's emulator, which everybody knows
-  --delete                delete items of the target that the source does not have
+  --delete                delete items of the target that the source does not have; databases and
+                          containers stay
   --parallel N            work on so many items at a time, 1 to 64 (8)
 
-Exit codes: 0 done; 1 the target has items that the source does not have; 2 wrong options; 14
-interrupted; 100 it could not be done.
+Exit codes: 0 done; 1 the target has items, containers or databases that the source does not
+have; 2 wrong options; 14 interrupted; 100 it could not be done.
 `
 
 func importAccount(args []string) int {

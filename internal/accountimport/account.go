@@ -5,11 +5,13 @@ import (
 	"context"
 	"crypto/hmac"
 	"crypto/sha256"
+	"crypto/tls"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -92,8 +94,7 @@ func (a *Account) do(ctx context.Context, r request) (reply []byte, header http.
 	for end := time.Now().Add(patience); ; {
 		var pause time.Duration
 		reply, header, pause, err = a.try(ctx, r)
-		again := hasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout, 449) || err != nil && !errors.As(err, new(*failure))
-		if !again {
+		if err == nil || !temporary(err) {
 			return reply, header, err
 		}
 		if ctx.Err() != nil {
@@ -106,6 +107,16 @@ func (a *Account) do(ctx context.Context, r request) (reply []byte, header http.
 			return nil, nil, err
 		}
 	}
+}
+
+// temporary reports whether an error may be none for the same request, later: a server that is busy, or
+// that was not reached. It is not where the certificate is not trusted, or no host has the name.
+func temporary(err error) bool {
+	if errors.As(err, new(*failure)) {
+		return hasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout, 449)
+	}
+	var dns *net.DNSError
+	return !errors.As(err, new(*tls.CertificateVerificationError)) && !(errors.As(err, &dns) && dns.IsNotFound)
 }
 
 // try sends a request once. pause is how long the server asks to wait.

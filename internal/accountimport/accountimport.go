@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
 	"sync/atomic"
 
 	"golang.org/x/sync/errgroup"
@@ -29,8 +30,8 @@ const (
 	MaxParallel     = 64
 )
 
-// ErrDiffers ends an import whose target has items that its source does not have.
-var ErrDiffers = errors.New("the target has items that the source does not have")
+// ErrDiffers ends an import whose target has items, containers or databases that its source does not have.
+var ErrDiffers = errors.New("the target has what the source does not have")
 
 // containerID names one.
 type containerID struct{ db, coll string }
@@ -39,13 +40,15 @@ func (c containerID) path(more ...string) []string {
 	return append([]string{"dbs", c.db, "colls", c.coll}, more...)
 }
 
-// definition is what a container is made with. Paths are those of its partition key.
+// definition is what a container is made with.
 type definition struct {
 	fields map[string]json.RawMessage
-	paths  []string
+	paths  []string // of its partition key
+	ttl    string   // its defaultTtl as it stands there; "none" where there is none
+	unique []string // its unique keys, sorted: the paths of each with commas between
 }
 
-// counts are what was done in a container.
+// counts are what was done in a container, in the reading that came to its end.
 type counts struct{ equal, written, extra, deleted atomic.Int64 }
 
 // Run makes the target's databases, containers and items those of the source. Errors: ErrDiffers;
@@ -55,7 +58,10 @@ func Run(ctx context.Context, o Options) error {
 	if err != nil {
 		return fmt.Errorf("listing the source's databases: %w", err)
 	}
-	differs := false
+	differs, err := o.others(ctx, "database", dbs, "dbs", "Databases")
+	if err != nil {
+		return err
+	}
 	for _, db := range dbs {
 		if err := o.create(ctx, "dbs", map[string]string{"id": db}); err != nil {
 			return fmt.Errorf("making the database %s: %w", db, err)
@@ -64,6 +70,11 @@ func Run(ctx context.Context, o Options) error {
 		if err != nil {
 			return fmt.Errorf("listing the containers of %s: %w", db, err)
 		}
+		others, err := o.others(ctx, "container", colls, "colls", "DocumentCollections", "dbs", db)
+		if err != nil {
+			return err
+		}
+		differs = differs || others
 		for _, coll := range colls {
 			c := containerID{db, coll}
 			n, err := o.container(ctx, c)
@@ -79,6 +90,21 @@ func Run(ctx context.Context, o Options) error {
 		return ErrDiffers
 	}
 	return nil
+}
+
+// others tells of what the target has that is not among the source's, and reports whether there is any.
+func (o *Options) others(ctx context.Context, what string, source []string, kind, in string, path ...string) (any bool, err error) {
+	ids, err := o.To.ids(ctx, kind, in, path...)
+	if err != nil {
+		return false, fmt.Errorf("listing each %s of the target: %w", what, err)
+	}
+	for _, id := range ids {
+		if !slices.Contains(source, id) {
+			o.Tell(fmt.Sprintf("%s: the source does not have this %s", strings.Join(append(path[min(1, len(path)):], id), "/"), what))
+			any = true
+		}
+	}
+	return any, nil
 }
 
 // create makes something at the target that may be there already.
@@ -107,8 +133,8 @@ func (o *Options) container(ctx context.Context, c containerID) (n *counts, err 
 	if err != nil {
 		return nil, err
 	}
-	if !slices.Equal(have.paths, d.paths) {
-		return nil, fmt.Errorf("the target has it already, with the partition key %q and not %q", have.paths, d.paths)
+	if err := have.differs(d); err != nil {
+		return nil, err
 	}
 	for _, kind := range []struct{ of, in string }{{"sprocs", "StoredProcedures"}, {"triggers", "Triggers"}, {"udfs", "UserDefinedFunctions"}} {
 		ids, err := o.From.ids(ctx, kind.of, kind.in, c.path()...)
@@ -120,10 +146,26 @@ func (o *Options) container(ctx context.Context, c containerID) (n *counts, err 
 		}
 	}
 	n = &counts{}
-	if err := o.items(ctx, o.From, c, d, func(ctx context.Context, i *item) error { return o.write(ctx, c, d, i, n) }); err != nil {
+	if err := o.items(ctx, o.From, c, d, func() { n.equal.Store(0); n.written.Store(0) }, func(ctx context.Context, i *item) error { return o.write(ctx, c, d, i, n) }); err != nil {
 		return nil, err
 	}
-	return n, o.items(ctx, o.To, c, d, func(ctx context.Context, i *item) error { return o.extra(ctx, c, d, i, n) })
+	return n, o.items(ctx, o.To, c, d, func() { n.extra.Store(0); n.deleted.Store(0) }, func(ctx context.Context, i *item) error { return o.extra(ctx, c, d, i, n) })
+}
+
+// differs returns in what a container of the target is another one than the source's, of what decides
+// which items it takes and keeps. Its indexing policy does not.
+func (d *definition) differs(source *definition) error {
+	for _, part := range []struct {
+		name         string
+		have, wanted any
+	}{
+		{"partition key", d.paths, source.paths}, {"defaultTtl", d.ttl, source.ttl}, {"unique keys", d.unique, source.unique},
+	} {
+		if have, wanted := fmt.Sprintf("%q", part.have), fmt.Sprintf("%q", part.wanted); have != wanted {
+			return fmt.Errorf("the target has it already, with the %s %s and not %s", part.name, have, wanted)
+		}
+	}
+	return nil
 }
 
 // definition reads what a container is made with.
@@ -141,15 +183,28 @@ func (a *Account) definition(ctx context.Context, c containerID) (*definition, e
 	if err := json.Unmarshal(d.fields["partitionKey"], &key); err != nil {
 		return nil, fmt.Errorf("%s does not say its partition key: %w", a.name, err)
 	}
-	d.paths = key.Paths
+	d.paths, d.ttl = key.Paths, "none"
+	if ttl := string(d.fields["defaultTtl"]); ttl != "" && ttl != "null" {
+		d.ttl = ttl
+	}
+	var policy struct{ UniqueKeys []struct{ Paths []string } }
+	if raw := d.fields["uniqueKeyPolicy"]; raw != nil {
+		if err := json.Unmarshal(raw, &policy); err != nil {
+			return nil, fmt.Errorf("the unique keys at %s: %w", a.name, err)
+		}
+	}
+	for _, k := range policy.UniqueKeys {
+		d.unique = append(d.unique, strings.Join(k.Paths, ","))
+	}
+	slices.Sort(d.unique)
 	return d, nil
 }
 
 // maxSplits bounds how often a container is read anew as its ranges were split meanwhile.
 const maxSplits = 10
 
-// items calls f with all items of a container, several at a time.
-func (o *Options) items(ctx context.Context, a *Account, c containerID, d *definition, f func(ctx context.Context, i *item) error) error {
+// items calls f with all items of a container, several at a time, and anew before it reads it anew.
+func (o *Options) items(ctx context.Context, a *Account, c containerID, d *definition, anew func(), f func(ctx context.Context, i *item) error) error {
 	for splits := 0; ; splits++ {
 		ranges, err := a.ids(ctx, "pkranges", "PartitionKeyRanges", c.path()...)
 		for _, r := range ranges {
@@ -171,6 +226,8 @@ func (o *Options) items(ctx context.Context, a *Account, c containerID, d *defin
 		if !hasStatus(err, http.StatusGone) || splits == maxSplits {
 			return err
 		}
+		o.Tell(fmt.Sprintf("%s/%s: its ranges were split meanwhile at %s: it is read anew", c.db, c.coll, a.name))
+		anew()
 	}
 }
 

@@ -3,8 +3,9 @@
 // ends (docs/operate/moving-in.md).
 //
 // Nothing is remembered between two runs. A run compares each item with the one at the target, and
-// writes those that differ; a run while nobody writes, which has nothing to write and finds no other
-// items at the target, has proven that both are equal.
+// writes those that differ; a run while nobody writes, which has nothing to write and finds nothing
+// else at the target, has proven that both are equal: items, and of the containers the partition
+// key, time to live and unique keys.
 //
 // Start reading at accountimport.go.
 package accountimport

@@ -146,3 +146,22 @@ func testRefused(t *testing.T, c *client.Conn) {
 		}
 	}
 }
+
+// TestOptionsRefused: an option that a format would ignore, and a file that no import reads, are refused.
+func TestOptionsRefused(t *testing.T) {
+	o := docfile.Options{Format: docfile.Parquet, Fields: []string{"a"}}
+	if err := o.Check(true); err != nil {
+		t.Error(err)
+	}
+	if o.NoHeaderLine = true; o.Check(true) == nil {
+		t.Error("Parquet without a header line")
+	}
+	for name, path := range map[string]string{"": "x.parquet.gz", "parquet": "x.gz"} {
+		if f, err := docfile.ParseFormat(name, path); err == nil {
+			t.Errorf("%q, %s: %s", name, path, f)
+		}
+	}
+	if f, err := docfile.ParseFormat("", "x.json.gz"); f != docfile.JSONLines || err != nil {
+		t.Errorf("x.json.gz: %s, %v", f, err)
+	}
+}

@@ -56,24 +56,30 @@ type Options struct {
 	IgnoreBlanks bool
 }
 
-// ParseFormat is the format of a name, or where that is "" of a file's name.
-func ParseFormat(name, path string) (Format, error) {
-	switch f := Format(name); f {
+// ParseFormat is the format of a name, or where that is "" of a file's name. Errors: one that gzip does
+// not compress, and the file's name says so.
+func ParseFormat(name, path string) (f Format, err error) {
+	switch f = Format(name); f {
 	case JSONLines, RelaxedLines, BSON, CSV, Parquet:
-		return f, nil
 	case "":
-		if f, ok := extensions[filepath.Ext(strings.TrimSuffix(path, compressed))]; ok {
-			return f, nil
+		if f = extensions[filepath.Ext(strings.TrimSuffix(path, compressed))]; f == "" {
+			return "", fmt.Errorf("the name %q does not say which format: --format %s", filepath.Base(path), formats)
 		}
-		return "", fmt.Errorf("the name %q does not say which format: --format %s", filepath.Base(path), formats)
+	default:
+		return "", fmt.Errorf("%q is no format: %s", name, formats)
 	}
-	return "", fmt.Errorf("%q is no format: %s", name, formats)
+	if f == Parquet && strings.HasSuffix(path, compressed) {
+		return "", errors.New("a Parquet file is compressed by itself, and not by gzip: its name does not end with .gz")
+	}
+	return f, nil
 }
 
 // Check reports options that do not go together. writes says what the file is for.
 func (o *Options) Check(writes bool) error {
 	columns := len(o.Fields) > 0 || o.HeaderLine || o.NoHeaderLine || o.Types || o.IgnoreBlanks
 	switch {
+	case o.Format == Parquet && writes && o.NoHeaderLine:
+		return errors.New("a header line is what csv has, not parquet")
 	case o.Format == Parquet && writes, o.Format != CSV && !columns:
 		return nil
 	case o.Format != CSV:

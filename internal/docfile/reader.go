@@ -40,9 +40,6 @@ func Open(path string, o Options) (r *Reader, err error) {
 		}
 	}()
 	if o.Format == Parquet {
-		if strings.HasSuffix(path, compressed) {
-			return r, errors.New("a Parquet file is compressed by itself: decompress it")
-		}
 		rows, err := newParquetRows(file)
 		if err == nil {
 			r.source, r.files = rows, append(r.files, rows)

@@ -219,16 +219,37 @@ func (im *Importer) unmake(ctx context.Context, r *row) error {
 	if err != nil || have == nil {
 		return err
 	}
-	b := new(bson.Builder).String("drop", r.coll)
-	if have.uuid != (bson.UUID{}) { // a time series has none
-		b.Value("collectionUUID", uuidValue(have.uuid))
+	if other, err := im.foreign(ctx, have); err != nil || other {
+		return err
 	}
-	_, err = im.ddl(ctx, r.db, b.Finish())
-	return err
+	return im.drop(ctx, have)
+}
+
+// foreign reports whether what has the name of a row that is not made is somebody else's: an importer
+// makes collections, and copies documents only into one that a row names.
+func (im *Importer) foreign(ctx context.Context, have *definition) (bool, error) {
+	if have.kind != kindCollection {
+		return true, nil
+	}
+	docs, err := im.to.all(ctx, have.db, only(new(bson.Builder).String("find", have.coll).Int32("limit", 1), have.uuid).Finish())
+	return len(docs) > 0, err
 }
 
 // makeRow makes a row's collection at the target, or makes it be as defined.
 func (im *Importer) makeRow(ctx context.Context, w *writer, r *row, d *definition) error {
+	if !r.made() {
+		have, err := named(ctx, im.to, d.db, d.coll)
+		if err != nil {
+			return err
+		}
+		if have != nil {
+			if other, err := im.foreign(ctx, have); err != nil {
+				return err
+			} else if other {
+				return occupied(d)
+			}
+		}
+	}
 	made, err := im.ensure(ctx, d.held(im.to.mayfly))
 	if err != nil || r.made() {
 		return err
@@ -318,9 +339,13 @@ func (im *Importer) listSource(ctx context.Context) ([]*definition, error) {
 func (im *Importer) unoccupied(ctx context.Context, d *definition) error {
 	have, err := named(ctx, im.to, d.db, d.coll)
 	if err == nil && have != nil {
-		err = fmt.Errorf("the target has %s already, and nothing is merged", d.name())
+		err = occupied(d)
 	}
 	return err
+}
+
+func occupied(d *definition) error {
+	return fmt.Errorf("the target has %s already, and nothing is merged", d.name())
 }
 
 // block blocks the writes at the source, or ends that.

@@ -11,7 +11,6 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
-	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/wire"
 )
 
@@ -52,11 +51,7 @@ func (im *Importer) copyNatural(ctx context.Context, c *client.Conn, d *definiti
 		return lasting{err}
 	}
 	if have != nil {
-		b := new(bson.Builder).String("drop", d.coll)
-		if have.uuid != (bson.UUID{}) { // this one, and none that a successor makes
-			b.Value("collectionUUID", uuidValue(have.uuid))
-		}
-		if _, err := im.ddl(ctx, d.db, b.Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceNotFound) {
+		if err := im.drop(ctx, have); err != nil {
 			return lasting{err}
 		}
 	}

@@ -47,6 +47,42 @@ func TestRestart(t *testing.T) {
 	}
 }
 
+// TestRestartKeepsForeign: what others have made under a name that the import has listed, and not made
+// yet, is neither dropped nor written to.
+func TestRestartKeepsForeign(t *testing.T) {
+	t.Parallel()
+	from, to := startSet(t, "from"), startSet(t, "to")
+	from.run("a", `{"insert":"x","documents":[{"_id":1}]}`)
+	from.run("b", `{"insert":"y","documents":[{"_id":1}]}`)
+	to.run("b", `{"create":"y"}`)
+	o := Options{From: from.uri(), To: to.uri(), Parallel: 1, Tell: func(string) {}, Once: true}
+	ends := func(restart bool, want string) {
+		t.Helper()
+		o.Restart = restart
+		if err := Run(t.Context(), o); err == nil || !strings.Contains(err.Error(), "the target has "+want+" already") {
+			t.Errorf("restart %t: %v", restart, err)
+		}
+	}
+	for _, phase := range []string{phaseDefine, phaseCopy} {
+		ends(false, "b.y") // and the row of a.x is stored
+		to.run("a", `{"insert":"x","documents":[{"_id":"of others"}]}`)
+		to.run(ownDB, fmt.Sprintf(`{"update":"state","updates":[{"q":{"_id":"import"},"u":{"$set":{"phase":%q}}}]}`, phase))
+		if phase == phaseCopy {
+			ends(false, "a.x")
+		}
+		ends(true, "a.x")
+		if n := bson.ClampToInt64(to.run("a", `{"count":"x","query":{"_id":"of others"}}`).Lookup("n")); n != 1 {
+			t.Errorf("phase %s: the collection of others is gone", phase)
+		}
+		to.run("a", `{"drop":"x"}`)
+	}
+	to.run("b", `{"drop":"y"}`)
+	if err := Run(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	equal(t, from, to)
+}
+
 // TestRate: a bound on the bytes of a second holds.
 func TestRate(t *testing.T) {
 	t.Parallel()
