@@ -11,7 +11,11 @@ import (
 // Table writes documents to a Parquet file with the columns of an object, but for those about
 // expiry: _id, doc, bson, and fields. (Documents reads it.)
 type Table struct {
-	out   *parquet.Writer
+	out interface {
+		parquet.RowWriter
+		Flush() error
+		Close() error
+	}
 	row   rowWriter
 	bytes int // of the documents of the row group that is written
 }

@@ -1,7 +1,6 @@
 package docfile_test
 
 import (
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +159,6 @@ func TestParquet(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := read(t, path, docfile.Options{Format: docfile.Parquet}); !strings.HasPrefix(got, "error: ") {
-		t.Error(fmt.Sprintf("a file that was cut: %s", got))
+		t.Errorf("a file that was cut: %s", got)
 	}
 }
