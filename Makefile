@@ -2,7 +2,8 @@
 export CGO_ENABLED = 0
 # The same for all that is built here, so that each package is compiled once and not once for
 # each target. grpcnotrace leaves out pages of grpc-go that nobody serves, and what they need.
-TAGS := grpcnotrace
+comma := ,
+TAGS := $(subst $() $(),$(comma),$(strip $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS))) $(if $(findstring grpcnotrace,$(GOFLAGS)),,grpcnotrace)))
 export GOFLAGS := $(filter-out -trimpath -buildvcs=% -tags=%,$(GOFLAGS)) -trimpath -buildvcs=false -tags=$(TAGS)
 GO ?= go
 BIN := bin/mayfly

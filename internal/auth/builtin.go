@@ -93,7 +93,7 @@ var builtins = map[string]builtin{
 	}},
 	"userAdmin": {grants: func(db string) Privileges { return Privileges{{Database(db), administersUsers}} }},
 	"dbAdmin": {grants: func(db string) Privileges {
-		return Privileges{{Database(db), administersData}, {Namespace(db, "system.profile"), administersProfile}}
+		return Privileges{{Database(db), administersData}, {Namespace(db, "system.profile"), administersProfile}, {Namespace(db, "system.archive"), reads}}
 	}},
 	"dbOwner": {inherits: func(db string) []RoleName {
 		return []RoleName{{"readWrite", db}, {"dbAdmin", db}, {"userAdmin", db}}
@@ -115,14 +115,14 @@ var builtins = map[string]builtin{
 		namespaces("admin", reads, "system.version", "system.backup_users"))},
 	"dbAdminAnyDatabase": {adminOnly: true, grants: always(Privileges{
 		{Cluster, Of(ListDatabases, ApplyOps)}, {AnyNormal, administersData}, {resourceOf("", "system.profile"), administersProfile},
-		{bucketsOf("", ""), administersData.Without(Of(ConfigureQueryAnalyzer))},
+		{resourceOf("", "system.archive"), reads}, {bucketsOf("", ""), administersData.Without(Of(ConfigureQueryAnalyzer))},
 	})},
 	"clusterMonitor": {adminOnly: true,
 		inherits: func(string) []RoleName { return []RoleName{{"read", "config"}, {"read", "local"}} },
 		grants: always(Privileges{
 			{Cluster, monitors}, {AnyNormal, monitorsData}, {Database("config"), monitorsData},
 			{Namespace("config", "system.sessions"), monitorsData}, {Database("local"), monitorsData},
-			{resourceOf("", "system.profile"), Of(Find)},
+			{resourceOf("", "system.profile"), Of(Find)}, {resourceOf("", "system.archive"), Of(Find)},
 		}, namespaces("local", Of(Find), append(electionCollections, "system.replset")...))},
 	"hostManager": {adminOnly: true, grants: always(Privileges{{Cluster, managesHost}, {AnyNormal, Of(KillCursors)}})},
 	"clusterManager": {adminOnly: true,

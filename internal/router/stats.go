@@ -128,20 +128,24 @@ func (r *Router) runDBStats(ctx context.Context, op *command.Op) error {
 		return err
 	}
 	b := op.Reply.OpenDoc("raw")
+	var first bson.Doc // empty in a cluster without shards
 	var replies []bson.Doc
 	for i, a := range answers {
+		if i == 0 {
+			first = a.Reply
+		}
 		replies = append(replies, a.Reply)
 		b.Doc(names[i], withoutFields(a.Reply, "$clusterTime", "operationTime"))
 	}
 	b.Close().String("db", op.DB)
 	for _, name := range dbStats {
 		switch sum, has := totalOf(replies, name); {
-		case name == "scaleFactor":
-			b.Value(name, replies[0].Lookup(name))
+		case name == "scaleFactor" && len(replies) > 0:
+			b.Value(name, first.Lookup(name))
 		case name == "avgObjSize":
 			b.Double(name, averageSize(replies))
 		case !has:
-		case replies[0].Lookup(name).Type == bson.TypeInt64:
+		case first.Lookup(name).Type == bson.TypeInt64:
 			b.Int64(name, int64(sum))
 		default:
 			b.Double(name, sum)

@@ -43,7 +43,7 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 	if err := s.checkNamed(ctx, to, id); err != nil {
 		return err
 	}
-	r := renaming{from: from, to: to, kind: step.KindRename, drop: drop, target: id, stayTemp: op.Args.Bool("stayTemp")}
+	r := renaming{from: from, to: to, kind: step.KindRename, drop: drop, source: op.Args.Value("collectionUUID"), target: id, stayTemp: op.Args.Bool("stayTemp")}
 	c, err := s.collection(from)
 	if err != nil {
 		return err
@@ -64,7 +64,9 @@ func (s *Server) runRenameCollection(ctx context.Context, op *command.Op) error 
 type renaming struct {
 	from, to, kind string
 	drop, stayTemp bool
-	target         bson.Value // the UUID that the collection with the new name must have; missing for any
+	// source and target are the UUIDs that the collection and that with the new name must have;
+	// missing for any.
+	source, target bson.Value
 }
 
 // checkNamed checks that the collection of that name, sharded or not, has the UUID, if one is given.
@@ -77,10 +79,19 @@ func (s *Server) checkNamed(ctx context.Context, ns string, id bson.Value) error
 	if err == nil && c.Namespace == "" {
 		c, err = s.alone(ctx, ns)
 	}
-	if _, content := id.Binary(); err == nil && (c.Namespace == "" || string(content) != string(c.UUID[:])) {
+	if err == nil && !c.is(id) {
 		err = errUUID
 	}
 	return err
+}
+
+// is reports whether the collection is there and has the UUID; with none given, it does.
+func (c *collectionDoc) is(id bson.Value) bool {
+	if id.Type != bson.TypeBinary {
+		return true
+	}
+	_, content := id.Binary()
+	return c.Namespace != "" && string(content) == string(c.UUID[:])
 }
 
 func (s *Server) decideRename(r renaming) (decision, error) {
@@ -95,6 +106,11 @@ func (s *Server) decideRename(r renaming) (decision, error) {
 	target, err := s.collection(to)
 	if err != nil {
 		return decision{}, err
+	}
+	// One that is on one shard only was asked for its UUID before; a sharded one may have been
+	// dropped and made anew since.
+	if c.Namespace != "" && !c.is(r.source) || target.Namespace != "" && !target.is(r.target) {
+		return decision{}, errUUID
 	}
 	db, err := s.existing(databaseOf(from))
 	switch {
