@@ -19,14 +19,20 @@ import (
 	"time"
 
 	"helm.sh/helm/v3/pkg/chart/loader"
+	"helm.sh/helm/v3/pkg/chartutil"
+	"helm.sh/helm/v3/pkg/engine"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 )
@@ -82,6 +88,98 @@ func TestChart(t *testing.T) {
 			checkObjects(t, objectsOf(t, text))
 		}
 	}
+}
+
+// TestChartUpgrades holds what an upgrade relies on: jobs that go away so that others can be applied, a
+// member that is waited for, a shard that is added by the one member that is always there, and options that
+// each command knows.
+func TestChartUpgrades(t *testing.T) {
+	c, err := loader.LoadDir("chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := render(c, map[string]any{"members": 5, "cluster": map[string]any{"enabled": true}, "args": []any{"--quiet"}, "routerArgs": []any{"--slowms=7"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, o := range objectsOf(t, text) {
+		p := templateOf(o)
+		if p == nil {
+			continue
+		}
+		c := p.Spec.Containers[0]
+		switch o := o.(type) {
+		case *batchv1.Job:
+			if o.Spec.TTLSecondsAfterFinished == nil {
+				t.Errorf("the job %s stays", o.Name)
+			}
+			if add := c.Args[len(c.Args)-1]; strings.Contains(add, "addShard") && strings.Count(add, ":27017") != 1 {
+				t.Errorf("a shard is added by members that may be none yet: %s", add)
+			}
+			continue
+		case *appsv1.StatefulSet:
+			if o.Spec.MinReadySeconds == 0 {
+				t.Errorf("%s: the next member is stopped at once", o.Name)
+			}
+		}
+		if c.ReadinessProbe.HTTPGet.Path != "/readyz" {
+			t.Errorf("%v: ready by %s", p.Labels, c.ReadinessProbe.HTTPGet.Path)
+		}
+		want := map[string]string{"serve": "--quiet", "router": "--slowms=7"}[c.Args[0]]
+		for _, arg := range []string{"--quiet", "--slowms=7"} {
+			if slices.Contains(c.Args, arg) != (arg == want) {
+				t.Errorf("%v: %q", p.Labels, c.Args)
+			}
+		}
+	}
+}
+
+// TestChartKeepsSets: values that would delete a set with its documents are refused.
+func TestChartKeepsSets(t *testing.T) {
+	c, err := loader.LoadDir("chart")
+	if err != nil {
+		t.Fatal(err)
+	}
+	cluster := func(shards int) map[string]any {
+		return map[string]any{"cluster": map[string]any{"enabled": true, "shards": shards}}
+	}
+	for _, x := range []struct {
+		there   string
+		values  map[string]any
+		refused bool
+	}{
+		{"mayfly", nil, false}, {"mayfly", cluster(2), true},
+		{"mayfly-config", cluster(2), false}, {"mayfly-config", nil, true},
+		{"mayfly-shard1", cluster(2), false}, {"mayfly-shard1", cluster(1), true},
+	} {
+		all, err := chartutil.ToRenderValues(c, x.values, chartutil.ReleaseOptions{Name: "mayfly", Namespace: "test", IsUpgrade: true}, chartutil.DefaultCapabilities)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = engine.RenderWithClientProvider(c, all, there{name: x.there})
+		if refused := err != nil && strings.Contains(err.Error(), "would delete the replica set "+x.there); refused != x.refused || err != nil && !refused {
+			t.Errorf("%s is there, and the values are %v: %v", x.there, x.values, err)
+		}
+	}
+}
+
+// there is a cluster of machines that has one object, in the namespace test.
+type there struct {
+	dynamic.NamespaceableResourceInterface
+	name string
+}
+
+func (c there) GetClientFor(string, string) (dynamic.NamespaceableResourceInterface, bool, error) {
+	return c, true, nil
+}
+
+func (c there) Namespace(string) dynamic.ResourceInterface { return c }
+
+func (c there) Get(_ context.Context, name string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured, error) {
+	if name != c.name {
+		return nil, apierrors.NewNotFound(schema.GroupResource{Group: "apps", Resource: "statefulsets"}, name)
+	}
+	return &unstructured.Unstructured{Object: map[string]any{"kind": "StatefulSet"}}, nil
 }
 
 // objectsOf reads the objects of manifests strictly.
@@ -181,8 +279,8 @@ func checkObjects(t *testing.T, all []kuberuntime.Object) {
 
 // TestKubernetes starts what the chart renders, as processes of this machine and as the image's
 // user: with the containers' arguments and environment, addresses and directories of this machine in
-// place of theirs, and their jobs run twice. A set has a primary and a cluster its shards then,
-// behind a key.
+// place of theirs, and their jobs run twice, those for more members the second time. A set has a primary
+// and a cluster its shards then, behind a key.
 func TestKubernetes(t *testing.T) {
 	c, err := loader.LoadDir("chart")
 	if err != nil {
@@ -199,9 +297,13 @@ func TestKubernetes(t *testing.T) {
 			}
 			n := newNode(t, objectsOf(t, text))
 			n.start()
-			for range 2 {
-				n.runJobs()
+			n.runJobs()
+			values["members"] = 5
+			if text, err = render(c, values); err != nil {
+				t.Fatal(err)
 			}
+			n.objects = objectsOf(t, text)
+			n.runJobs()
 			if kind == "set" {
 				n.until("mayfly-2.mayfly.test.svc:27017", `{"replSetGetStatus": 1}`, `"PRIMARY"`, `"SECONDARY".*"SECONDARY"`)
 			} else {
@@ -309,7 +411,9 @@ func (n *node) serve(pod, address string, c corev1.Container) {
 	for was, is := range map[string]string{"--bind_ip_all": "--bind_ip=127.0.0.1", "--adminBindIp=0.0.0.0": "--adminBindIp=127.0.0.1", fmt.Sprintf("--adminPort=%d", c.Ports[i].ContainerPort): fmt.Sprintf("--adminPort=%d", admin)} {
 		cmd.Args[slices.Index(cmd.Args, was)] = is
 	}
-	n.probes = append(n.probes, fmt.Sprintf("http://127.0.0.1:%d%s", admin, probe.Path))
+	for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe} { // before there is a set
+		n.probes = append(n.probes, fmt.Sprintf("http://127.0.0.1:%d%s", admin, p.HTTPGet.Path))
+	}
 	out := new(bytes.Buffer)
 	cmd.Stdout, cmd.Stderr = out, out
 	if err := cmd.Start(); err != nil {

@@ -1,9 +1,11 @@
 package backup
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -217,6 +219,18 @@ func TestKilled(t *testing.T) {
 	s := testkit.Start(t)
 	fill(t, s.Client(), 30000)
 	repository, dir := filepath.Join(t.TempDir(), "repository"), filepath.Join(t.TempDir(), "new")
+	slow := exec.Command(testkit.Binary(t), "backup", "--uri", s.URI(), "--to", repository, "--rate", "100K")
+	if err := slow.Start(); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the least priority", func() error {
+		if n := niceness(t, slow.Process.Pid); n != leastPriority {
+			return errors.New("niceness " + n)
+		}
+		return nil
+	})
+	_ = slow.Process.Kill()
+	_ = slow.Wait()
 	took := time.Second
 	for i := 0; i < 12; i++ {
 		after := time.Duration(rand.Int64N(int64(took)))

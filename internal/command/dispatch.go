@@ -93,7 +93,7 @@ type Dispatcher struct {
 	// Transact runs a statement of a transaction on a router; nil on other servers. What ends
 	// a transaction is a command of its own.
 	Transact func(ctx context.Context, op *Op, run Handler) error
-	// WithoutLocal refuses commands on the database local, of which each server has its own.
+	// WithoutLocal refuses commands on the database local, of which each server has its own, but for logins.
 	WithoutLocal bool
 	// Abandon aborts the transaction of a session that was ended or killed, on a router; nil
 	// on other servers.
@@ -199,7 +199,8 @@ func (d *Dispatcher) prepare(ctx context.Context, op *Op, req *Request) error {
 		d.Metrics.Unknown.Add(1)
 		return mongoerr.New(mongoerr.CommandNotFound, "no such command: '%s'", op.Name)
 	}
-	if d.WithoutLocal && op.DB == "local" {
+	const login = NoAuth | Redacted // as who has the key of the cluster is a user of local
+	if d.WithoutLocal && op.DB == "local" && op.Command.Flags&login != login {
 		return mongoerr.New(mongoerr.IllegalOperation, "Can't use 'local' database through mongos")
 	}
 	if !ValidDatabaseName(op.DB) {

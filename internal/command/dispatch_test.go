@@ -104,6 +104,21 @@ func TestDispatch(t *testing.T) {
 	})
 }
 
+// TestWithoutLocal: where there is no database local, who has the key of the cluster logs in on it all the same.
+func TestWithoutLocal(t *testing.T) {
+	d := NewDispatcher(quiet())
+	sample(d)
+	d.Registry.Register(&Command{Name: "login", Flags: NoAuth | Redacted, Run: ok})
+	d.WithoutLocal = true
+	for body, refused := range map[string]bool{`{"ping":1}`: true, `{"loose":1}`: true, `{"login":1}`: false} {
+		req := request(t, body)
+		req.DB = "local"
+		if got := d.Dispatch(t.Context(), req).Body; strings.Contains(got.String(), "through mongos") != refused {
+			t.Errorf("%s: %s", body, got)
+		}
+	}
+}
+
 func doc(t *testing.T, text string) bson.Doc {
 	t.Helper()
 	d, err := bson.ParseJSON(text)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -31,7 +32,7 @@ const (
 // maxAdmins bounds the connections to the admin port; more wait.
 const maxAdmins = 64
 
-// admin is the HTTP server with /metrics, /healthz and /debug/pprof. It runs from
+// admin is the HTTP server with /metrics, /healthz, /readyz and /debug/pprof. It runs from
 // before the engine opens until after it has closed.
 type admin struct {
 	http      *http.Server
@@ -92,6 +93,7 @@ func (a *admin) stop() {
 func (s *Server) adminHandler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
+	mux.HandleFunc("GET /readyz", s.readyz)
 	mux.Handle("GET /metrics", s.admitting(auth.ServerStatus, promhttp.HandlerFor(s.registry, promhttp.HandlerOpts{})))
 	if !s.Options.Admin.Profiles {
 		return mux
@@ -114,7 +116,20 @@ func (s *Server) commandLine(w http.ResponseWriter, _ *http.Request) {
 // healthz returns 200 while clients are served, else 503; the body is the state of the
 // server.
 func (s *Server) healthz(w http.ResponseWriter, _ *http.Request) {
+	tellState(w, s.state.Load().(string))
+}
+
+// readyz is healthz, but for a member of a replica set that serves no reads: it returns 503, and the
+// state of the member. So another one is not stopped meanwhile.
+func (s *Server) readyz(w http.ResponseWriter, _ *http.Request) {
 	state := s.state.Load().(string)
+	if state == stateServing && s.app.Unready != nil {
+		state = cmp.Or(s.app.Unready(), state)
+	}
+	tellState(w, state)
+}
+
+func tellState(w http.ResponseWriter, state string) {
 	w.Header().Set("Content-Type", "application/json")
 	if state != stateServing {
 		w.WriteHeader(http.StatusServiceUnavailable)

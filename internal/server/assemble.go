@@ -107,7 +107,7 @@ func Assemble(ctx context.Context, s *Server) (*App, error) {
 		return nil, errors.Join(err, data.close())
 	}
 	return &App{
-		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Collectors: append(s.appMetrics(d, data, ttl), trend.metrics()), Advance: d.Advance,
+		Dispatcher: d, Clients: &d.Clients, CheckPassword: n.CheckPassword, Unready: data.unready(), Collectors: append(s.appMetrics(d, data, ttl), trend.metrics()), Advance: d.Advance,
 		Components: append([]Component{
 			{Name: "data", Stop: func(context.Context) error { return data.close() }},
 			{Name: "backups", Stop: func(context.Context) error { n.EndBackups(); return nil }},

@@ -40,6 +40,21 @@ type data struct {
 	quiesce func() (resume func())
 }
 
+// unready is App's Unready: a member is ready, too, that belongs to no set yet, as a set is made of such.
+func (d *data) unready() func() string {
+	if d.member == nil {
+		return nil
+	}
+	return func() string {
+		switch state := d.member.State().Member; state {
+		case repl.StateStartup, repl.StatePrimary, repl.StateSecondary:
+			return ""
+		default:
+			return state.String()
+		}
+	}
+}
+
 // openData opens what the server has.
 func (s *Server) openData() (*data, error) {
 	o := catalog.Options{Clock: s.Clock, Memory: s.memory, Log: s.log.Logger("STORAGE").With("ctx", "initandlisten")}

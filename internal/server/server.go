@@ -74,6 +74,9 @@ type App struct {
 	Components []Component
 	// CheckPassword is for the admin port.
 	CheckPassword CheckPassword
+	// Unready is the state of a replica set's member that serves no reads, "" of another one; nil
+	// where there is no member.
+	Unready func() string
 	// Collectors are further metrics.
 	Collectors []prometheus.Collector
 	// Advance sets the server's clock forward, and removes what has come due by that.

@@ -109,7 +109,7 @@ func TestStranger(t *testing.T) {
 			t.Errorf("%s: answered with %d bytes: %q", what, len(answer), answer)
 		}
 	}
-	for path, want := range map[string]int{"/": 404, "/metrics": 401, "/debug/pprof/": 401, "/debug/pprof/heap": 401, "/debug/vars": 404, "/healthz": 200, "/healthz?x=/metrics": 200} {
+	for path, want := range map[string]int{"/": 404, "/metrics": 401, "/debug/pprof/": 401, "/debug/pprof/heap": 401, "/debug/vars": 404, "/healthz": 200, "/readyz": 200, "/healthz?x=/metrics": 200} {
 		r, err := http.Get(fmt.Sprintf("http://localhost:%d%s", port, path))
 		if err != nil {
 			t.Fatal(err)

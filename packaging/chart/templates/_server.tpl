@@ -35,8 +35,8 @@ startupProbe:
   httpGet: { path: /healthz, port: admin }
   periodSeconds: 2
   failureThreshold: 900 # half an hour: after a crash the log is read first
-readinessProbe:
-  httpGet: { path: /healthz, port: admin }
+readinessProbe: # false while a member copies, so that no other one is stopped
+  httpGet: { path: /readyz, port: admin }
   periodSeconds: 5
 livenessProbe:
   tcpSocket: { port: mongodb }
@@ -44,15 +44,16 @@ livenessProbe:
   failureThreshold: 6
 {{- end }}
 
+{{/* Options of servers: .root (the chart's values), .args (more of them). */}}
 {{- define "mayfly.listen" -}}
 - --bind_ip_all
 - --nounixsocket
 - --adminPort=9216
 - --adminBindIp=0.0.0.0
-{{- if .Values.keySecret }}
+{{- if .root.Values.keySecret }}
 - --keyFile=/key/key
 {{- end }}
-{{- range .Values.args }}
+{{- range .args }}
 - {{ . | quote }}
 {{- end }}
 {{- end }}
@@ -88,6 +89,7 @@ metadata:
     helm.sh/hook-delete-policy: before-hook-creation,hook-succeeded
 spec:
   backoffLimit: 20
+  ttlSecondsAfterFinished: 600 # who has no Helm could not apply another one over it
   template:
     metadata:
       labels: { app.kubernetes.io/name: mayfly, app.kubernetes.io/component: {{ .name }} }

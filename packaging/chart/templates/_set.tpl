@@ -8,6 +8,14 @@
 {{- range $i := until (int .root.Values.members) }}{{ if $i }},{{ end }}{{ include "mayfly.member" (dict "name" $.name "member" $i) }}{{ end }}
 {{- end }}
 
+{{/* An error if there is a set .name, which these values do not have: Helm would delete it with what it
+serves. */}}
+{{- define "mayfly.keep" -}}
+{{- if lookup "apps/v1" "StatefulSet" .root.Release.Namespace .name }}
+{{- fail (printf "these values would delete the replica set %s, whose documents nobody has moved away: see docs/operate/install.md" .name) }}
+{{- end }}
+{{- end }}
+
 {{/* A replica set: .name, .role (an option of mayfly serve, or ""), .root (the chart's values). */}}
 {{- define "mayfly.set" -}}
 {{- $labels := printf "{ app.kubernetes.io/name: mayfly, app.kubernetes.io/component: %s }" .name }}
@@ -42,6 +50,7 @@ spec:
   serviceName: {{ .name }}
   replicas: {{ .root.Values.members }}
   podManagementPolicy: Parallel
+  minReadySeconds: 10 # a member with a new volume is found by its set meanwhile
   selector: { matchLabels: {{ $labels }} }
   template:
     metadata:
@@ -65,7 +74,7 @@ spec:
             - --dbpath=/data/db
             - --replSet={{ .name }}
             - --advertise=$(MEMBER).{{ .name }}.$(NAMESPACE).svc:27017
-            {{- include "mayfly.listen" .root | nindent 12 }}
+            {{- include "mayfly.listen" (dict "root" .root "args" .root.Values.args) | nindent 12 }}
           env:
             - name: MEMBER
               valueFrom: { fieldRef: { fieldPath: metadata.name } }
