@@ -2,6 +2,7 @@ package configsvr
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
@@ -121,7 +122,8 @@ func (s *Server) runCollectionStatus(ctx context.Context, op *command.Op) error 
 }
 
 // appendProgress writes how much of a collection has still to move, and an estimate of how long
-// that takes: at the rate of the moves in progress, or of the last round, if there was one.
+// that takes: at the rate of the moves in progress, or of the last round, if there was one, and
+// no faster than moves may be.
 func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []shard.Member, set shard.Settings) {
 	var total, n, left int64
 	for _, m := range members {
@@ -143,8 +145,10 @@ func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []sh
 	s.balancer.mu.Lock()
 	pace := s.balancer.pace[c.Map.Namespace]
 	s.balancer.mu.Unlock()
+	atOnce := max(n/2, 1) // each shard takes part in one move
 	if moves := s.movesNow(c.Map.Namespace); len(moves) > 0 {
 		rate := 0.0
+		atOnce = int64(len(moves))
 		b.OpenArray("moves")
 		for i, m := range moves {
 			m.append(b.OpenDoc(bson.Index(i))).Close()
@@ -157,9 +161,10 @@ func (s *Server) appendProgress(b *bson.Builder, c *shard.Balanced, members []sh
 	}
 	if set.BytesPerSecond > 0 {
 		b.Int64("maxBytesPerSecondOfMove", set.BytesPerSecond)
+		pace = min(pace, float64(set.BytesPerSecond*atOnce))
 	}
 	if pace > 0 {
-		b.Int64("bytesPerSecond", int64(pace)).Int64("secondsLeft", int64(float64(left)/pace))
+		b.Int64("bytesPerSecond", int64(pace)).Int64("secondsLeft", int64(math.Ceil(float64(left)/pace)))
 	}
 	b.Close()
 }
