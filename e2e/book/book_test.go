@@ -66,19 +66,17 @@ var before = map[string]func(*stage){
 func evaluated(text string) func(*stage) {
 	return func(s *stage) {
 		s.ensureServer()
-		s.evaluate(text, false)
+		s.evaluate(text, "")
 	}
 }
 
-// refused are commands that may be refused, as there is nothing to be done by them here, or not yet.
-var refused = []string{
-	"db.adminCommand({ transitionToDedicatedConfigServer:", // no other shard has come
-	"sh.abortReshardCollection(",                           // it has ended
-	"db.adminCommand({ killOp: 1, op: \"config:1234\" })",
-	"db.adminCommand({ stopShardDraining:",
-	"db.adminCommand({ commitShardRemoval:", // documents are still being moved away
-	"db.adminCommand({decidePreparedTransaction:",
-	`db.getSiblingDB("app").runCommand({collMod: "log"`, // mayfly doctor prints it
+// refused are commands that are refused, as there is nothing to be done by them here, or not yet.
+var refused = []struct{ begins, by string }{
+	{"db.adminCommand({ transitionToDedicatedConfigServer:", "it would remove the last shard"},
+	{"sh.abortReshardCollection(", "Could not find in-progress resharding operation"},
+	{"db.adminCommand({ commitShardRemoval:", "isn't completely drained"},
+	{"db.adminCommand({decidePreparedTransaction:", "no such command"},         // a router has none; only shards do
+	{`db.getSiblingDB("app").runCommand({collMod: "log"`, "ns does not exist"}, // mayfly doctor prints it
 }
 
 // ownServers are sections that begin anew, with other servers.
@@ -151,7 +149,12 @@ func (s *stage) run(c command) {
 	switch {
 	case c.mongosh:
 		s.ensureServer()
-		s.evaluate(text, c.fails || slices.ContainsFunc(refused, func(begin string) bool { return strings.HasPrefix(c.text, begin) }))
+		for _, r := range refused {
+			if strings.HasPrefix(c.text, r.begins) {
+				c.fails = r.by
+			}
+		}
+		s.evaluate(text, c.fails)
 	case strings.HasPrefix(text, "mayfly serve ") || strings.HasPrefix(text, "mayfly router "):
 		s.serve(text)
 	default:

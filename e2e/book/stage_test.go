@@ -180,8 +180,8 @@ func (s *stage) stop(cmd *exec.Cmd) {
 	_ = cmd.Wait()
 }
 
-// evaluate has mongosh evaluate something. fails says that an error may come.
-func (s *stage) evaluate(text string, fails bool) {
+// evaluate has mongosh evaluate something. fails is what has to be in the error, "" where none may come.
+func (s *stage) evaluate(text, fails string) {
 	s.t.Helper()
 	if s.shell.at != s {
 		s.shell.at = s
@@ -193,7 +193,7 @@ func (s *stage) evaluate(text string, fails bool) {
 			lines = append(lines, "use admin", s.login, "use test")
 		}
 		for _, line := range lines {
-			s.inShell(line, false)
+			s.inShell(line, "")
 		}
 	}
 	if strings.HasPrefix(text, "db.auth(") {
@@ -202,14 +202,14 @@ func (s *stage) evaluate(text string, fails bool) {
 	s.inShell(s.text(text), fails)
 }
 
-func (s *stage) inShell(line string, fails bool) {
+func (s *stage) inShell(line, fails string) {
 	s.t.Helper()
 	out, err := s.shell.evaluate(line)
 	if err != nil {
 		s.t.Fatalf("mongosh ended at %s: %v\n%s", line, err, out)
 	}
-	if !fails && failed.MatchString(out) {
-		s.t.Errorf("%s\n%s", line, out)
+	if failed.MatchString(out) != (fails != "") || !strings.Contains(out, fails) {
+		s.t.Errorf("%s\nthe error that has to come is %q, and what comes:\n%s", line, fails, out)
 	}
 }
 
@@ -252,9 +252,14 @@ func newShell(t *testing.T) *shell {
 	return s
 }
 
+// evaluateTime is how long a line may take. Only mongosh's end is an end of what it waits for.
+const evaluateTime = time.Minute
+
 // evaluate evaluates one line, and returns what is printed.
 func (s *shell) evaluate(line string) (string, error) {
 	s.lines++
+	late := time.AfterFunc(evaluateTime, func() { _ = s.cmd.Process.Kill() })
+	defer late.Stop()
 	if _, err := fmt.Fprintf(s.in, "%s\nprint(\"evaluated \" + %d)\n", line, s.lines); err != nil {
 		return "", err
 	}
