@@ -110,13 +110,14 @@ func (a *Account) do(ctx context.Context, r request) (reply []byte, header http.
 }
 
 // temporary reports whether an error may be none for the same request, later: a server that is busy, or
-// that was not reached. It is not where the certificate is not trusted, or no host has the name.
+// that was not reached. It is not where the certificate is not trusted, no host has the name, or https
+// is not what is spoken there.
 func temporary(err error) bool {
 	if errors.As(err, new(*failure)) {
 		return hasStatus(err, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusRequestTimeout, 449)
 	}
 	var dns *net.DNSError
-	return !errors.As(err, new(*tls.CertificateVerificationError)) && !(errors.As(err, &dns) && dns.IsNotFound)
+	return !errors.As(err, new(*tls.CertificateVerificationError)) && !errors.Is(err, http.ErrSchemeMismatch) && !(errors.As(err, &dns) && dns.IsNotFound)
 }
 
 // try sends a request once. pause is how long the server asks to wait.

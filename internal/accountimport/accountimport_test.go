@@ -208,13 +208,16 @@ func TestNotRepeated(t *testing.T) {
 	untrusted.Config.ErrorLog = log.New(io.Discard, "", 0)
 	untrusted.StartTLS()
 	defer untrusted.Close()
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
 	nobody := openTest(t, "the source", "https://nobody/", cosmos.WellKnownKey)
 	nobody.http.Transport = roundTrip(func(*http.Request) (*http.Response, error) {
 		return nil, &net.OpError{Op: "dial", Err: &net.DNSError{Err: "no such host", Name: "nobody", IsNotFound: true}}
 	})
 	for want, a := range map[string]*Account{
 		"certificate signed by unknown authority": openTest(t, "the source", untrusted.URL, cosmos.WellKnownKey),
-		"no such host": nobody,
+		"no such host":                       nobody,
+		"gave HTTP response to HTTPS client": openTest(t, "the source", strings.Replace(plain.URL, "http:", "https:", 1), cosmos.WellKnownKey),
 	} {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
