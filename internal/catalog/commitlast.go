@@ -13,14 +13,19 @@ import (
 // abort. So it is an entry of the log less, and its writes are made once less
 // (docs/rfcs/0029-transactions-over-shards.md).
 
-// maxLastBytes bounds the batch of a part that commits so: with the decision, and with what is
-// written beside it, it is one entry of the log for sure.
+// maxLastBytes bounds a part that commits so: its batch, and the documents that it has written with
+// those that were there before, which the log may tell, too. With the decision it is one entry of
+// the log for sure.
 const maxLastBytes = 1 << 20
 
-// CommitsLast reports whether the transaction, which is in use, can be committed by CommitLast. If
-// not, Prepare says why, or it is large.
-func (t *Transaction) CommitsLast() bool {
-	if len(t.writes) == 0 || len(t.created) > 0 || t.draft.u.Size() > maxLastBytes {
+// CommitsLast reports whether the transaction, which is in use, can be committed by CommitLast with
+// a write into the collection beside. If not, Prepare says why, or it is large, or that collection
+// has an index besides that on _id: its entry would have the time that the document has at first.
+func (t *Transaction) CommitsLast(beside *Collection) bool {
+	if len(t.writes) == 0 || len(t.created) > 0 || t.draft.u.Size() > maxLastBytes || t.bytes > maxLastBytes || len(beside.Indexes()) > 1 {
+		return false
+	}
+	if t.also != nil && len(t.also.body) > maxLastBytes {
 		return false
 	}
 	for i := range t.writes {

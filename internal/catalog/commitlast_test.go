@@ -3,10 +3,12 @@ package catalog
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/mongoerr"
 	"github.com/mayflydb/mayfly/internal/schema"
@@ -41,7 +43,7 @@ func TestCommitLast(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if !tr.CommitsLast() {
+				if !tr.CommitsLast(beside) {
 					t.Fatal("it cannot be committed so")
 				}
 				for l, long := range map[*live]time.Duration{coll.live: x.closed, beside.live: x.beside} {
@@ -97,7 +99,14 @@ func TestTooLargeToCommitLast(t *testing.T) {
 	c := open(t, storage.NewMemFS())
 	defer endProcess(t, c)
 	coll, tr := draftSome(t, c)
-	for i := 0; tr.CommitsLast(); i++ {
+	beside, err := c.Create(t.Context(), schema.Namespace{DB: "config", Coll: "decisions"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if tr.CommitsLast(coll) {
+		t.Error("with a write into a collection that has an index")
+	}
+	for i := 0; tr.CommitsLast(beside); i++ {
 		if i > 2*maxLastBytes>>16 {
 			t.Fatal("there is no bound")
 		}
@@ -112,15 +121,32 @@ func TestTooLargeToCommitLast(t *testing.T) {
 	if !tr.Enter() {
 		t.Fatal("the transaction is over")
 	}
-	if tr.CommitsLast() {
+	if tr.CommitsLast(beside) {
 		t.Error("without writes")
 	}
 	if _, err := tr.Create(t.Context(), schema.Namespace{DB: "db", Coll: "new"}, nil); err != nil {
 		t.Fatal(err)
 	}
-	if tr.CommitsLast() {
+	if tr.CommitsLast(beside) {
 		t.Error("with a new collection")
 	}
 	tr.Leave()
 	tr.AbortAndDrop(t.Context())
+	// What goes is large, and the log may tell of it.
+	large := new(bson.Builder).Int32("_id", 1000).Int32("a", 1000).String("pad", strings.Repeat("x", maxLastBytes)).Finish()
+	if err := c.Run(t.Context(), storage.Buffered, func(u *Unit) error { return u.Insert(t.Context(), coll, large) }); err != nil {
+		t.Fatal(err)
+	}
+	if tr = transact(t, c, 3); !tr.Enter() {
+		t.Fatal("the transaction is over")
+	}
+	if err := writeText(t, tr.Draft(), coll, `{"_id": 1000}`, `{"_id": 1000, "a": 1000}`); err != nil {
+		t.Fatal(err)
+	}
+	tr.LeaveGates()
+	if tr.CommitsLast(beside) {
+		t.Error("a large document became small")
+	}
+	tr.Leave()
+	tr.Abort()
 }

@@ -328,16 +328,16 @@ func (d *Dispatcher) AbortPart(ctx context.Context, id SessionID, number int64, 
 	return state, err
 }
 
-// HoldLast reports whether a transaction can be committed by CommitLast. If so, no statement of it
-// is executed any more. Errors: the cause of ctx's end.
-func (d *Dispatcher) HoldLast(ctx context.Context, id SessionID, number int64) (last bool, err error) {
+// HoldLast reports whether a transaction can be committed by CommitLast with a write into the
+// collection beside. If so, no statement of it is executed any more. Errors: the cause of ctx's end.
+func (d *Dispatcher) HoldLast(ctx context.Context, id SessionID, number int64, beside *catalog.Collection) (last bool, err error) {
 	err = d.inTurn(ctx, id, func(se *Session) error {
 		tr := &se.transaction
 		if tr.state != inProgress || tr.number != number || !tr.t.Enter() {
 			return nil
 		}
 		defer tr.t.Leave()
-		if tr.last = tr.t.CommitsLast(); tr.last && tr.idle != nil {
+		if tr.last = tr.t.CommitsLast(beside); tr.last && tr.idle != nil {
 			tr.idle.Stop()
 		}
 		last = tr.last
@@ -353,18 +353,24 @@ func (d *Dispatcher) HoldLast(ctx context.Context, id SessionID, number int64) (
 // outcome is not known. Errors: 251 if it is not in progress here, 225, 371, those of
 // catalog.Transaction.CommitLast, the cause of ctx's end.
 func (d *Dispatcher) CommitLast(ctx context.Context, id SessionID, number int64, after uint64, beside *catalog.Collection, with func(*catalog.Unit) error) (never bool, err error) {
-	pass, err := d.Gate.EnterWithin(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer pass.Leave()
 	err = d.inTurn(ctx, id, func(se *Session) error {
+		pass, err := d.Gate.EnterWithin(ctx) // in its turn, as statements do: who waits at the gate may have the turn
+		if err != nil {
+			return err
+		}
+		defer pass.Leave()
 		tr := &se.transaction
-		switch {
-		case tr.state != inProgress || tr.number != number:
+		if tr.state != inProgress || tr.number != number {
 			never = tr.number != number || tr.state == aborted // and else it was committed: by whom?
 			return noSuch(tr, number, se)
-		case !tr.t.Enter():
+		}
+		if err := d.overtaken(se); err != nil {
+			never = mongoerr.Is(err, mongoerr.TransactionTooOld)
+			return err
+		}
+		// One that is not held is another one of this number: the held one was aborted, and its first
+		// statement came again.
+		if !tr.last || !tr.t.Enter() {
 			d.abortTransaction(se)
 			never = true
 			return tr.over(number)
@@ -372,7 +378,7 @@ func (d *Dispatcher) CommitLast(ctx context.Context, id SessionID, number int64,
 		d.Cursors.KillTransaction(se.ID, number)
 		last := &lastCommitted{writeConcern: defaultWriteDoc}
 		last.operations, last.bytes = tr.t.Written()
-		err := d.mayCommitPart(tr)
+		err = d.mayCommitPart(tr)
 		if err == nil {
 			err = d.Member.Clock().Observe(repl.Timestamp(after))
 		}
@@ -386,7 +392,7 @@ func (d *Dispatcher) CommitLast(ctx context.Context, id SessionID, number int64,
 			tr.t.AbortAndDrop(context.Background())
 			d.Transactions.aborted.Add(1)
 			d.endTransaction(se, aborted)
-			never = !proposed
+			never = !proposed || leavesNoTrace(err)
 			return err
 		}
 		d.Transactions.committed.Add(1)
@@ -395,6 +401,12 @@ func (d *Dispatcher) CommitLast(ctx context.Context, id SessionID, number int64,
 		return nil
 	})
 	return never, err
+}
+
+// leavesNoTrace says of an error of a unit that was to be proposed that it is told before that: the
+// disk is full, or the unit is larger than an entry of the log.
+func leavesNoTrace(err error) bool {
+	return mongoerr.Is(err, mongoerr.OutOfDiskSpace) || mongoerr.Is(err, mongoerr.TransactionTooLarge)
 }
 
 // mayCommitPart returns the error for a transaction that has written where user writes have been

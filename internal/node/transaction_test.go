@@ -9,7 +9,11 @@ import (
 	"github.com/cockroachdb/datadriven"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/catalog"
+	"github.com/mayflydb/mayfly/internal/catalog/retryable"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
+	"github.com/mayflydb/mayfly/internal/schema"
 )
 
 // TestTransactions runs the scripts of testdata/transactions, each on a set of one. A line is
@@ -542,5 +546,51 @@ func TestLargePrepared(t *testing.T) {
 	}
 	if r := s.statement(`- {"aggregate":"c","pipeline":[{"$group":{"_id":null,"n":{"$sum":1},"size":{"$sum":{"$strLenBytes":"$x"}}}}],"cursor":{}}`); !strings.Contains(r.String(), "n: 2, size: 27262976") {
 		t.Errorf("%s", r)
+	}
+}
+
+// TestCommitLastRefused holds that the coordinator's own part does not commit where a move has
+// brought records of a newer operation of its session, which it would take the place of, nor where
+// another transaction has its number, as its own first statement came again: and that it is over
+// for good, so that the coordinator may say no.
+func TestCommitLastRefused(t *testing.T) {
+	for name, between := range map[string]func(s *testSet, d *command.Dispatcher, id command.SessionID) (code mongoerr.Code){
+		"overtaken": func(s *testSet, d *command.Dispatcher, id command.SessionID) mongoerr.Code {
+			run := retryable.Run{Kind: retryable.Modified, Count: 1, Doc: bson.MustParse(`{"value":1}`)}
+			if err := d.Adopt(t.Context(), retryable.Session(id), &retryable.Record{Txn: 2, Runs: []retryable.Run{run}}); err != nil {
+				t.Fatal(err)
+			}
+			return mongoerr.TransactionTooOld
+		},
+		"begun again": func(s *testSet, d *command.Dispatcher, id command.SessionID) mongoerr.Code {
+			s.statement(`- {"killAllSessions":[]}`)
+			if r := s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`); bson.ToDouble(r.Lookup("ok")) != 1 {
+				t.Fatalf("%s", r)
+			}
+			return mongoerr.NoSuchTransaction
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newTestSet(t, "a")
+			s.run("a", "admin", `{"replSetInitiate":{}}`)
+			s.wait([]string{"a", "PRIMARY"})
+			s.statement(`- {"insert":"c","documents":[{"_id":1,"n":1}]}`)
+			s.statement(`- {"create":"decisions"}`)
+			s.statement(`1 1 start {"update":"c","updates":[{"q":{"_id":1},"u":{"$inc":{"n":10}}}]}`)
+			m := s.members["a"]
+			d, beside := m.Dispatcher, m.Catalog.Lookup(schema.Namespace{DB: "test", Coll: "decisions"})
+			id := command.SessionID{ID: [16]byte{1}, UID: m.client.Owner()}
+			if last, err := d.HoldLast(t.Context(), id, 1, beside); err != nil || !last {
+				t.Fatalf("it is not held: %t, %v", last, err)
+			}
+			want := between(s, d, id)
+			never, err := d.CommitLast(t.Context(), id, 1, 0, beside, func(*catalog.Unit) error { return nil })
+			if !never || !mongoerr.Is(err, want) {
+				t.Errorf("over for good: %t, %v", never, err)
+			}
+			if r := s.statement(`- {"find":"c"}`); !strings.Contains(r.String(), "n: 1 }") {
+				t.Errorf("%s", r)
+			}
+		})
 	}
 }

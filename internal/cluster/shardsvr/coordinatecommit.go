@@ -136,10 +136,11 @@ func (s *Shard) tryBegin(ctx context.Context, c *coordination) (launched bool, d
 	case state == command.PartCommitted:
 		return false, nil, nil
 	case state == command.PartInProgress && len(c.machine.Participants) > 0:
-		if _, err := s.collection(ctx, coordinators); err != nil { // before anything is prepared
+		beside, err := s.collection(ctx, coordinators) // before anything is prepared
+		if err != nil {
 			return false, nil, err
 		}
-		if c.machine.Last, err = d.HoldLast(ctx, c.id.session, c.id.number); err != nil {
+		if c.machine.Last, err = d.HoldLast(ctx, c.id.session, c.id.number, beside); err != nil {
 			return false, nil, err
 		}
 		if !s.launch(c, step.TwoPhaseEvent{Kind: step.Started}) {
