@@ -14,6 +14,15 @@ export class Typed {
   constructor(readonly type: string, readonly text: string, readonly json: string) {}
 }
 
+export const objectId = (hex: string) => new Typed('objectId', hex, `{"$oid":"${hex}"}`);
+
+/** A new one: seconds since 1970, and eight bytes by chance. */
+export function newObjectId(): Typed {
+  const bytes = crypto.getRandomValues(new Uint8Array(12));
+  new DataView(bytes.buffer).setUint32(0, Date.now() / 1000);
+  return objectId([...bytes].map((b) => b.toString(16).padStart(2, '0')).join(''));
+}
+
 /** Extended JSON that the server has written, to be sent as it is. */
 export class Raw {
   constructor(readonly json: string) {}

@@ -27,8 +27,7 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, _ *session) {
 	if !ok {
 		return
 	}
-	if err := taken.Set(r.Context(), textGrowth*len(text)); err != nil {
-		fail(w, http.StatusServiceUnavailable, err)
+	if !book(w, r, &taken, len(text)) {
 		return
 	}
 	db, cmd, err := readCommand(text)
@@ -43,11 +42,24 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request, _ *session) {
 		fail(w, http.StatusServiceUnavailable, mongoerr.New(mongoerr.InterruptedAtShutdown, "the server ended the connection"))
 		return
 	}
-	if err := taken.Set(r.Context(), textGrowth*(len(text)+len(reply.Body))); err != nil {
-		fail(w, http.StatusServiceUnavailable, err)
+	if s.o.AccessControl && c.Principal() == nil { // the user was dropped: asUser ends the session
+		fail(w, http.StatusUnauthorized, errNoSession)
+		return
+	}
+	if !book(w, r, &taken, len(text)+len(reply.Body)) {
 		return
 	}
 	answer(w, reply.Body)
+}
+
+// book has taken hold what n bytes of text and BSON come to; false if it has answered that there is
+// no memory.
+func book(w http.ResponseWriter, r *http.Request, taken *memory.Request, n int) bool {
+	err := taken.Set(r.Context(), textGrowth*n)
+	if err != nil {
+		fail(w, http.StatusServiceUnavailable, err)
+	}
+	return err == nil
 }
 
 // readCommand reads {db, command} in Extended JSON. Errors: 9, 13, 17262 (a document that is too
@@ -71,8 +83,11 @@ func readCommand(text []byte) (db string, cmd bson.Doc, err error) {
 // parse reads what a person typed as a query, a pipeline or a document: {text}. The answer is
 // {value}, or an error with where it is: at, in bytes of text.
 func (s *Server) parse(w http.ResponseWriter, r *http.Request, _ *session) {
+	var taken memory.Request
+	taken.Open(s.o.Memory)
+	defer taken.Release()
 	text, ok := body(w, r, maxRun)
-	if !ok {
+	if !ok || !book(w, r, &taken, len(text)) {
 		return
 	}
 	d, err := bson.ParseJSON(string(text))
@@ -90,5 +105,9 @@ func (s *Server) parse(w http.ResponseWriter, r *http.Request, _ *session) {
 		answer(w, b.Finish())
 		return
 	}
-	answer(w, new(bson.Builder).Value("value", v).Finish())
+	value := new(bson.Builder).Value("value", v).Finish()
+	if !book(w, r, &taken, len(text)+len(value)) {
+		return
+	}
+	answer(w, value)
 }

@@ -220,12 +220,14 @@ func (s *Server) session(r *http.Request) *session {
 	return s.sessions.find(s.shown(r), r.Header.Get(tokenHeader), r.Header.Get(passiveHeader) == "")
 }
 
+var errNoSession = mongoerr.New(mongoerr.Unauthorized, "there is no such session: log in")
+
 // asUser lets calls of a session through, whose client is the session's user meanwhile.
 func (s *Server) asUser(do func(http.ResponseWriter, *http.Request, *session)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		one := s.session(r)
 		if one == nil {
-			fail(w, http.StatusUnauthorized, mongoerr.New(mongoerr.Unauthorized, "there is no such session: log in"))
+			fail(w, http.StatusUnauthorized, errNoSession)
 			return
 		}
 		c := command.ClientOf(r.Context())

@@ -196,11 +196,10 @@ func TestConsole(t *testing.T) {
 		t.Errorf("a writer writes: %s", d)
 	}
 	run(t, root, `{"dropUser": "reader"}`)
-	if code, d := other.run("shop", `{"find": "c"}`); code != 13 {
-		t.Errorf("a user that is gone: %s", d)
-	}
-	if code, _, _ := other.call("/api/run", list); code != 401 {
-		t.Errorf("the session of a user that is gone: %d", code)
+	for range 2 {
+		if code, d, _ := other.call("/api/run", list); code != 401 || bson.ClampToInt64(d.Lookup("code")) != 13 {
+			t.Errorf("the session of a user that is gone: %d %s", code, d)
+		}
 	}
 	if code, _, _ := b.call("/api/logout", `{}`); code != 200 {
 		t.Errorf("logout: %d", code)

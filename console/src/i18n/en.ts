@@ -155,6 +155,8 @@ export const en = {
   notDocuments: 'These are not documents alone.',
   tooMany: 'At most {n} documents at once.',
   tooLong: 'A file has {bytes} at most.',
+  csvName: 'CSV, line 1: “{name}” is no name of a field, or there twice, or the beginning of another one.',
+  csvCells: 'CSV, line {line} has more than the first line has names.',
   toInsert: '{n} document will be inserted.|{n} documents will be inserted.',
   inserted: '{n} of {of} were inserted: {error}',
   validator: 'Validator',

@@ -155,6 +155,8 @@ export const ja: Dictionary = {
   notDocuments: 'ドキュメントでないものがあります。',
   tooMany: '一度に最大 {n} 件です。',
   tooLong: 'ファイルは最大 {bytes} です。',
+  csvName: 'CSV、1 行目: 「{name}」はフィールド名として使えないか、二度現れるか、別の名前の先頭部分です。',
+  csvCells: 'CSV、{line} 行目の値が 1 行目の名前より多くあります。',
   toInsert: 'ドキュメント {n} 件を挿入します。',
   inserted: '{of} 件中 {n} 件を挿入しました: {error}',
   validator: '検証ルール',

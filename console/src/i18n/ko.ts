@@ -155,6 +155,8 @@ export const ko: Dictionary = {
   notDocuments: '문서가 아닌 것이 있습니다.',
   tooMany: '한 번에 최대 {n}개 문서입니다.',
   tooLong: '파일은 최대 {bytes}입니다.',
+  csvName: 'CSV, 1행: “{name}”은(는) 필드 이름이 아니거나, 두 번 나오거나, 다른 이름의 앞부분입니다.',
+  csvCells: 'CSV, {line}행에 첫 행의 이름보다 많은 값이 있습니다.',
   toInsert: '문서 {n}개를 삽입합니다.',
   inserted: '{of}개 중 {n}개를 삽입했습니다: {error}',
   validator: '유효성 검사',

@@ -155,6 +155,8 @@ export const zh: Dictionary = {
   notDocuments: '其中有不是文档的内容。',
   tooMany: '一次最多 {n} 个文档。',
   tooLong: '文件最大 {bytes}。',
+  csvName: 'CSV，第 1 行：“{name}”不是字段名，或出现了两次，或是另一个名称的开头。',
+  csvCells: 'CSV，第 {line} 行的值多于第一行的名称。',
   toInsert: '将插入 {n} 个文档。',
   inserted: '已插入 {of} 个中的 {n} 个：{error}',
   validator: '校验器',
