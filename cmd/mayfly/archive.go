@@ -32,7 +32,8 @@ objects that others keep: versions of the bucket, backups of the place.
   --to DB.COLLECTION  where documents are inserted
   --filter FILTER     which documents, as extended JSON: {"user": "ann"}; dates in it spare objects
   --all               also of collections that had the name before and were dropped
-  --progress FILE     the objects that are finished, a line each; a new file, or that of the last try
+  --progress FILE     the objects that are finished, a line each; a new file, or that of the last try of
+                      the same restore: another one is refused
   --dryRun            only say how many documents there are
 
 Exit codes: 0 done; 2 wrong options; 14 interrupted; 100 it could not be done, or not wholly.
@@ -84,6 +85,9 @@ func archiveTool(args []string) int {
 		run = o.restore
 	}
 	if err := run(ctx, uri); err != nil {
+		if other := (*otherProgress)(nil); errors.As(err, &other) {
+			return misused(f, archiveUsage, other.Error())
+		}
 		return toolFailed(ctx, "archive "+name, err)
 	}
 	return config.ExitClean
@@ -142,8 +146,12 @@ func (o *archiveOptions) forget(ctx context.Context, uri *client.URI) error {
 	if waiting := n("waiting"); waiting > 0 {
 		return fmt.Errorf("%d objects could not be removed yet: the server tries again within the hour", waiting)
 	}
+	more := ""
+	if v := r.Lookup("more"); v.Type == bson.TypeBool && v.Bool() {
+		more = "; there are more: run it again"
+	}
 	if left := r.Lookup("left"); left.Type == bson.TypeArray && !left.Doc().IsEmpty() {
-		return fmt.Errorf("these objects belong to another server, of which this one is a copy, and were not removed: %s", left)
+		return fmt.Errorf("these objects belong to another server, of which this one is a copy, and were not removed: %s%s", left, more)
 	}
 	return nil
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/client"
 	"github.com/mayflydb/mayfly/internal/config"
 )
 
@@ -56,11 +58,33 @@ func TestArchiveTool(t *testing.T) {
 	if again, err := os.ReadFile(done); err != nil || len(again) != len(finished) {
 		t.Errorf("%s: %v", again, err)
 	}
+	fails(t, config.ExitBadOptions, "of another restore", "archive", "restore", "--uri", uri, "--ns", "d.c", "--to", "d.all", "--filter", `{"user": "u1"}`, "--progress", done)
+	r.command(t, `{drop: "all", $db: "d"}`)
+	fails(t, config.ExitBadOptions, "of another restore", "archive", "restore", "--uri", uri, "--ns", "d.c", "--to", "d.all", "--progress", done)
+	at, err := client.ParseURI(uri, client.Primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := at.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	o := archiveOptions{ns: "d.c", db: "d", coll: "c", to: "d.later", query: bson.Empty}
+	listed, err := o.objects(t.Context(), conn)
+	if err != nil || len(listed) != 10 {
+		t.Fatal(listed, err)
+	}
 	tool("10 documents would be removed: 10 objects", "forget", "--filter", `{"user": "u1"}`, "--dryRun")
 	tool("10 documents were removed: 10 objects were replaced", "forget", "--filter", `{"user": "u1"}`)
 	if n, u1 := count(`{}`), count(`{query: {user: "u1"}}`); n != documents-10 || u1 != 0 {
 		t.Errorf("%d are archived, %d of u1", n, u1)
 	}
+	late := restoring{o: &o, c: conn, into: conn, done: &progress{objects: map[string]bool{}}, told: tellCopied()}
+	if err := late.objects(t.Context(), listed); err != nil || !late.replaced || late.inserted != 0 {
+		t.Errorf("of objects that were replaced %d documents are restored: %v, %t", late.inserted, err, late.replaced)
+	}
+	tool("20 documents were inserted", "restore", "--to", "d.later")
 	fails(t, config.ExitBadOptions, "restore or forget", "archive")
 	fails(t, config.ExitBadOptions, "--filter is needed", "archive", "forget", "--uri", uri, "--ns", "d.c")
 	fails(t, config.ExitBadOptions, "--to", "archive", "restore", "--uri", uri, "--ns", "d.c")

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"cmp"
 	"context"
 	"errors"
@@ -13,6 +12,8 @@ import (
 
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/client"
+	"github.com/mayflydb/mayfly/internal/docfile"
+	"github.com/mayflydb/mayfly/internal/mongoerr"
 )
 
 const (
@@ -29,11 +30,6 @@ type archivedObject struct {
 
 // restore inserts archived documents into a collection.
 func (o *archiveOptions) restore(ctx context.Context, uri *client.URI) (err error) {
-	done, err := openProgress(o.progress)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, done.close()) }()
 	c, _, err := uri.Connect(ctx)
 	if err != nil {
 		return err
@@ -44,36 +40,96 @@ func (o *archiveOptions) restore(ctx context.Context, uri *client.URI) (err erro
 		return err
 	}
 	defer func() { err = errors.Join(err, into.Close()) }()
-	objects, err := o.objects(ctx, c)
-	if err != nil {
-		return err
-	}
-	told := tellCopied()
-	inserted, kept, finished := int64(0), int64(0), 0
-	for _, at := range objects {
-		if !done.objects[at.id] {
-			n, k, err := o.restoreObject(ctx, c, into, at.id)
-			inserted, kept = inserted+n, kept+k
-			if err == nil {
-				err = done.add(at.id)
-			}
-			if err != nil {
-				return fmt.Errorf("%d documents were inserted, of %d of %d objects: %w", inserted, finished, len(objects), err)
-			}
+	done := &progress{objects: map[string]bool{}}
+	if o.progress != "" {
+		title, err := o.title(ctx, into)
+		if err == nil {
+			done, err = openProgress(o.progress, title)
 		}
-		finished++
-		told(inserted + kept)
+		if err != nil {
+			return err
+		}
 	}
-	fmt.Printf("%d documents were inserted, and %d were there already.\n", inserted, kept)
+	defer func() { err = errors.Join(err, done.close()) }()
+	r := restoring{o: o, c: c, into: into, done: done, told: tellCopied()}
+	for r.replaced = true; r.replaced; {
+		objects, err := o.objects(ctx, c)
+		if err == nil {
+			err = r.objects(ctx, objects)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	fmt.Printf("%d documents were inserted, and %d were there already.\n", r.inserted, r.kept)
 	return nil
 }
 
-// objects lists the objects of the database's archive, in the order of their dates. Those of other
-// collections have nothing to restore.
+// restoring is a restore.
+type restoring struct {
+	o              *archiveOptions
+	c, into        *client.Conn
+	done           *progress
+	told           docfile.Progress
+	inserted, kept int64
+	replaced       bool // an object that was listed is none any more: there may be another one for it
+}
+
+// objects restores objects that were listed, but for those that are finished.
+func (r *restoring) objects(ctx context.Context, objects []archivedObject) error {
+	r.replaced = false
+	for i, at := range objects {
+		if !r.done.objects[at.id] {
+			n, k, err := r.o.restoreObject(ctx, r.c, r.into, at.id)
+			r.inserted, r.kept = r.inserted+n, r.kept+k
+			if err == nil {
+				err = r.done.add(at.id)
+			} else if mongoerr.Is(err, mongoerr.OperationFailed) {
+				if is, failed := r.o.isObject(ctx, r.c, at.id); failed == nil && !is {
+					r.replaced = true
+					continue
+				}
+			}
+			if err != nil {
+				return fmt.Errorf("%d documents were inserted, of %d of %d objects: %w", r.inserted, i, len(objects), err)
+			}
+		}
+		r.told(r.inserted + r.kept)
+	}
+	return nil
+}
+
+// collectionUUID returns the UUID of a collection; none has type zero.
+func collectionUUID(ctx context.Context, c *client.Conn, db, coll string) (bson.Value, error) {
+	cur, err := c.Open(ctx, db, new(bson.Builder).Int32("listCollections", 1).OpenDoc("filter").String("name", coll).Close().Finish())
+	if err != nil {
+		return bson.Value{}, err
+	}
+	d, err := cur.Next(ctx)
+	if err != nil || d == nil || d.Lookup("info").Type != bson.TypeDocument {
+		return bson.Value{}, errors.Join(err, cur.Close(ctx))
+	}
+	return d.Lookup("info").Doc().Lookup("uuid"), cur.Close(ctx)
+}
+
+// objects lists the objects of the collection's archive, in the order of their dates.
 func (o *archiveOptions) objects(ctx context.Context, c *client.Conn) (all []archivedObject, err error) {
-	writing := new(bson.Builder).OpenDoc("writing").Bool("$exists", false).Close().Finish()
-	shown := new(bson.Builder).Int32("from", 1).Finish()
-	cur, err := c.Open(ctx, o.db, new(bson.Builder).String("find", "system.archive").Doc("filter", writing).Doc("projection", shown).Finish())
+	uuid, err := collectionUUID(ctx, c, o.db, o.coll)
+	if err != nil {
+		return nil, err
+	}
+	if uuid.Type != bson.TypeBinary && !o.all {
+		return nil, nil // there is no such collection
+	}
+	b := new(bson.Builder).OpenDoc("writing").Bool("$exists", false).Close().OpenArray("$or")
+	if uuid.Type == bson.TypeBinary {
+		b.OpenDoc("0").Value("collection", uuid).Close()
+	}
+	if o.all {
+		b.OpenDoc("1").String("ns", o.ns).Close()
+	}
+	filter, shown := b.Close().Finish(), new(bson.Builder).Int32("from", 1).Finish()
+	cur, err := c.Open(ctx, o.db, new(bson.Builder).String("find", "system.archive").Doc("filter", filter).Doc("projection", shown).Finish())
 	if err != nil {
 		return nil, err
 	}
@@ -89,6 +145,18 @@ func (o *archiveOptions) objects(ctx context.Context, c *client.Conn) (all []arc
 		}
 		all = append(all, at)
 	}
+}
+
+// isObject reports whether an object is still one of the archive: it is not when it was replaced, or has
+// expired.
+func (o *archiveOptions) isObject(ctx context.Context, c *client.Conn, id string) (bool, error) {
+	filter := new(bson.Builder).String("_id", id).OpenDoc("writing").Bool("$exists", false).Close().Finish()
+	cur, err := c.Open(ctx, o.db, new(bson.Builder).String("find", "system.archive").Doc("filter", filter).Finish())
+	if err != nil {
+		return false, err
+	}
+	d, err := cur.Next(ctx)
+	return d != nil, errors.Join(err, cur.Close(ctx))
 }
 
 // restoreObject inserts the documents of an object.
@@ -123,25 +191,51 @@ func (o *archiveOptions) restoreObject(ctx context.Context, c, into *client.Conn
 	}
 }
 
-// progress is a file with the objects that are finished.
+// title is the first line of a file of progress: what is restored, and into which collection, which is made
+// if there is none. One that was dropped since has another UUID.
+func (o *archiveOptions) title(ctx context.Context, into *client.Conn) (string, error) {
+	db, coll, _ := strings.Cut(o.to, ".")
+	if _, err := into.Run(ctx, db, new(bson.Builder).String("create", coll).Finish()); err != nil && !mongoerr.Is(err, mongoerr.NamespaceExists) {
+		return "", err
+	}
+	uuid, err := collectionUUID(ctx, into, db, coll)
+	if err != nil {
+		return "", err
+	}
+	b := new(bson.Builder).String("ns", o.ns).String("to", o.to).Doc("filter", o.query).Bool("all", o.all)
+	if uuid.Type == bson.TypeBinary {
+		b.Value("uuid", uuid)
+	}
+	return string(b.Finish().AppendJSON(nil, bson.CanonicalJSON)), nil
+}
+
+// progress is a file with the objects that are finished, behind its title.
 type progress struct {
 	objects map[string]bool
 	file    *os.File // nil for none
 }
 
-// openProgress opens a file of before, or a new one; "" is none.
-func openProgress(name string) (*progress, error) {
+// otherProgress says that a file is not of the restore that was asked for.
+type otherProgress struct{ name, title string }
+
+func (e *otherProgress) Error() string {
+	return fmt.Sprintf("--progress: %s is of another restore, or of a collection that was dropped since; this one is %s", e.name, e.title)
+}
+
+// openProgress opens a file of before, or a new one. Errors: otherProgress.
+func openProgress(name, title string) (*progress, error) {
 	p := &progress{objects: map[string]bool{}}
-	if name == "" {
-		return p, nil
-	}
 	was, err := os.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	whole := was[:strings.LastIndexByte(string(was), '\n')+1] // the last line may have been cut off
-	for lines := bufio.NewScanner(strings.NewReader(string(whole))); lines.Scan(); {
-		p.objects[lines.Text()] = true
+	first, rest, _ := strings.Cut(string(whole), "\n")
+	if len(was) > 0 && first != title && !(len(whole) == 0 && strings.HasPrefix(title, string(was))) {
+		return nil, &otherProgress{name, title}
+	}
+	for id := range strings.Lines(rest) {
+		p.objects[strings.TrimSuffix(id, "\n")] = true
 	}
 	if p.file, err = os.OpenFile(name, os.O_CREATE|os.O_WRONLY, 0o600); err != nil {
 		return nil, err
@@ -152,15 +246,26 @@ func openProgress(name string) (*progress, error) {
 	if _, err := p.file.Seek(int64(len(whole)), 0); err != nil {
 		return nil, errors.Join(err, p.file.Close())
 	}
+	if len(whole) == 0 {
+		if err := p.write(title); err != nil {
+			return nil, errors.Join(err, p.file.Close())
+		}
+	}
 	return p, nil
 }
 
 // add notes an object, durably.
 func (p *progress) add(id string) error {
+	p.objects[id] = true
 	if p.file == nil {
 		return nil
 	}
-	_, err := p.file.WriteString(id + "\n")
+	return p.write(id)
+}
+
+// write writes a line.
+func (p *progress) write(line string) error {
+	_, err := p.file.WriteString(line + "\n")
 	return errors.Join(err, p.file.Sync())
 }
 

@@ -9,11 +9,13 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/mayflydb/mayfly/internal/bson"
+	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/objectstore"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
@@ -162,15 +164,19 @@ func (f *nthFault) Remove(ctx context.Context, name string) error {
 // newForgetWorld is a server with objects of four days: all of one are ann's.
 func newForgetWorld(t *testing.T, dir string) (*world, *nthFaults) {
 	p := &nthFaults{}
-	w := newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store { return &nthFault{s, p} })
-	p.w = w
+	p.w = newForgetWorldWith(t, dir, func(s objectstore.Store) objectstore.Store { return &nthFault{s, p} })
+	return p.w, p
+}
+
+func newForgetWorldWith(t *testing.T, dir string, around func(objectstore.Store) objectstore.Store) *world {
+	w := newArchiveWorld(t, dir, around)
 	w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s", fields: ["user"]}}}}}]}`, dir)))
 	for i, user := range strings.Fields("bob ann cid bob cid bob bob bob bob ann ann ann") {
 		w.must(bson.MustParse(fmt.Sprintf(`{insert: "c", documents: [{_id: %d, user: %q, at: {$date: "1999-12-0%dT00:00:00Z"}}]}`, i, user, 1+i/3)))
 	}
 	time.Sleep(2 * time.Minute)
 	synctest.Wait()
-	return w, p
+	return w
 }
 
 // archivedUsers are the _ids of what is archived, and how many are ann's.
@@ -201,15 +207,130 @@ func TestArchiveForgetRefuses(t *testing.T) {
 		if r := w.must(bson.MustParse(`{archiveForget: "none", filter: {}}`)); r.Lookup("documents").Int64() != 0 {
 			t.Error(r)
 		}
-		all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet"))
-		if err != nil || len(all) != 4 {
-			t.Fatal(all, err)
+		w.must(bson.MustParse(`{create: "v", viewOn: "c", pipeline: []}`))
+		if r := w.runOn(bson.MustParse(`{archiveForget: "v", filter: {}}`)); r.Lookup("code").String() != "166" {
+			t.Errorf("a view: %s", r)
 		}
-		if err := os.WriteFile(all[1], []byte("something else"), 0o600); err != nil {
+	})
+}
+
+// TestArchiveForgetDamaged forgets in the other objects, and says which one is damaged.
+func TestArchiveForgetDamaged(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newForgetWorld(t, dir)
+		defer w.close()
+		first, err := filepath.Glob(filepath.Join(dir, "d.c", "dt=1999-12-01", "*.parquet"))
+		if err != nil || len(first) != 1 {
+			t.Fatal(first, err)
+		}
+		was, err := os.ReadFile(first[0])
+		if err == nil {
+			err = os.WriteFile(first[0], []byte("something else"), 0o600)
+		}
+		if err != nil {
 			t.Fatal(err)
 		}
-		if r := w.runOn(bson.MustParse(`{archiveForget: "c", filter: {user: "ann"}}`)); r.Lookup("code").IsMissing() || r.Lookup("code").Int32() != 96 {
+		r := w.runOn(bson.MustParse(`{archiveForget: "c", filter: {user: "ann"}}`))
+		if r.Lookup("code").String() != "96" || !strings.Contains(r.Lookup("errmsg").Str(), filepath.Base(first[0])) || !strings.HasPrefix(r.Lookup("errmsg").Str(), "1 archived objects could not be read; 3 documents were removed from the others") {
 			t.Error(r)
+		}
+		if err := os.WriteFile(first[0], was, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if ids, anns := w.archivedUsers(); len(ids) != 9 || anns != 1 {
+			t.Errorf("%v are archived, %d of ann's", ids, anns)
+		}
+	})
+}
+
+// slowTemp is a store whose Temp answers late, and with an error, while slow is positive; and whose Remove
+// fails while stays.
+type slowTemp struct {
+	objectstore.Store
+	slow  *atomic.Int64 // nanoseconds
+	stays *atomic.Bool
+}
+
+func (s *slowTemp) Temp(ctx context.Context) (*os.File, error) {
+	if slow := time.Duration(s.slow.Load()); slow > 0 {
+		time.Sleep(slow)
+		return nil, errFault
+	}
+	return s.Store.Temp(ctx)
+}
+
+func (s *slowTemp) Remove(ctx context.Context, name string) error {
+	if s.stays.Load() {
+		return errFault
+	}
+	return s.Store.Remove(ctx, name)
+}
+
+// TestArchiveForgetSlow has the store answer with an error when nobody waits for it any more, and keep
+// objects that were replaced: the next run removes those, and says what stays.
+func TestArchiveForgetSlow(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		var slow atomic.Int64
+		var stays atomic.Bool
+		w := newForgetWorldWith(t, dir, func(s objectstore.Store) objectstore.Store { return &slowTemp{s, &slow, &stays} })
+		defer w.close()
+		forget := bson.MustParse(`{archiveForget: "c", filter: {user: "ann"}}`)
+		slow.Store(int64(10 * time.Minute))
+		if r := w.runOn(forget); r.Lookup("code").String() != "96" {
+			t.Error(r)
+		}
+		time.Sleep(20 * time.Minute) // the answer comes
+		if ids, _ := w.archivedUsers(); len(ids) != 12 {
+			t.Errorf("%v are archived", ids)
+		}
+		slow.Store(0)
+		stays.Store(true)
+		for _, documents := range []int64{4, 0} {
+			r := w.must(forget)
+			if r.Lookup("waiting").Int64() != 2 || r.Lookup("documents").Int64() != documents {
+				t.Error(r)
+			}
+		}
+		stays.Store(false)
+		if r := w.must(forget); r.Lookup("waiting").Int64() != 0 {
+			t.Error(r)
+		}
+		if all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet")); err != nil || len(all) != 3 {
+			t.Errorf("%d objects: %v", len(all), err)
+		}
+	})
+}
+
+// TestArchiveForgetTwice has two forget at once, which take turns, and a third one that has no time to wait.
+func TestArchiveForgetTwice(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newForgetWorld(t, dir)
+		defer w.close()
+		w.m.archives.forgetting <- struct{}{}
+		if r := w.runOn(bson.MustParse(`{archiveForget: "c", filter: {}, maxTimeMS: 100}`)); r.Lookup("code").String() != "50" {
+			t.Errorf("a wait without an end: %s", r)
+		}
+		answers := make(chan bson.Doc, 2)
+		for i, user := range []string{"ann", "bob"} {
+			client := &command.Client{ConnectionID: int64(10 + i)}
+			w.d.Clients.Connect(client)
+			go func() {
+				body := bson.MustParse(fmt.Sprintf(`{archiveForget: "c", filter: {user: %q}}`, user))
+				answers <- w.d.Dispatch(t.Context(), &command.Request{Client: client, DB: "d", Body: body}).Body
+			}()
+		}
+		synctest.Wait()
+		<-w.m.archives.forgetting
+		for range 2 {
+			if r := <-answers; r.Lookup("ok").Double() != 1 {
+				t.Error(r)
+			}
+		}
+		if ids, _ := w.archivedUsers(); len(ids) != 2 {
+			t.Errorf("%v are archived", ids)
 		}
 	})
 }

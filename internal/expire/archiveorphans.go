@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,8 +38,8 @@ type archives struct {
 	mu       sync.Mutex
 	underWay map[string]bool // by the _id of the row
 	docs     int             // archiveDocs, but for tests
-	// forgetting is held by who removes documents from objects.
-	forgetting sync.Mutex
+	// forgetting has one entry, of who removes documents from objects.
+	forgetting chan struct{}
 
 	objects, documents, bytes, windows, failures, orphans atomic.Int64
 }
@@ -202,7 +204,7 @@ func (m *Monitor) CollectOrphans(ctx context.Context) (n int64, err error) {
 	if m.o.Shares != nil {
 		return 0, nil // a shard may have the rows of another, whose objects those are
 	}
-	away := map[string]bool{} // the places that have failed: the rest of theirs waits for the next time
+	away := map[string]error{} // of the places that have failed: the rest of theirs waits for the next time
 	for _, db := range m.o.Catalog.Databases() {
 		coll := m.o.Catalog.Lookup(schema.Namespace{DB: db, Coll: schema.ArchiveCollection})
 		if coll == nil {
@@ -215,34 +217,43 @@ func (m *Monitor) CollectOrphans(ctx context.Context) (n int64, err error) {
 			return n, context.Cause(ctx)
 		}
 	}
-	return n, err
+	return n, errors.Join(append(slices.Collect(maps.Values(away)), err)...)
 }
 
 // collectIn is CollectOrphans of a database, but for the places that are away, to which it adds.
-func (m *Monitor) collectIn(ctx context.Context, coll *catalog.Collection, away map[string]bool) (n int64, err error) {
+func (m *Monitor) collectIn(ctx context.Context, coll *catalog.Collection, away map[string]error) (n int64, err error) {
 	rows, err := m.intended(ctx, coll)
 	if err != nil {
 		return 0, err
 	}
-	for _, r := range rows {
-		if away[r.To] {
+	n, _, err = m.collectRows(ctx, coll, rows, away)
+	return n, err
+}
+
+// collectRows collects objects that are intended only, but for those in places that are away, to which it
+// adds. It returns how many there were, and how many wait for their place.
+func (m *Monitor) collectRows(ctx context.Context, coll *catalog.Collection, rows []archive.Row, away map[string]error) (n, waiting int64, err error) {
+	for i := range rows {
+		r := &rows[i]
+		if away[r.To] != nil {
+			waiting++
 			continue
 		}
-		found, _, failed := m.collect(ctx, coll, r.ID())
-		if store := (storeError{}); errors.As(failed, &store) {
-			away[r.To] = true
-			err = errors.Join(err, failed)
+		found, _, err := m.collect(ctx, coll, r.ID())
+		if store := (storeError{}); errors.As(err, &store) {
+			away[r.To] = err
+			waiting++
 			continue
 		}
-		if failed != nil {
-			return n, errors.Join(err, failed)
+		if err != nil {
+			return n, waiting, err
 		}
 		if found {
 			n++
 			m.archives.orphans.Add(1)
 		}
 	}
-	return n, err
+	return n, waiting, nil
 }
 
 // expireArchive gives up the objects whose documents have been archived long enough, by their rule

@@ -189,5 +189,8 @@ func (a *archiveVisit) dropWindows(ctx context.Context, r *catalog.WindowReader,
 		return gone, nil
 	}
 	err = a.notStored(ctx, rows, err)
-	return gone, errors.Join(err, a.r.pass.enter(ctx))
+	if refused := a.r.pass.enter(ctx); refused != nil {
+		return gone, refused // and not the store's, behind which a visit would go on
+	}
+	return gone, err
 }

@@ -307,7 +307,10 @@ func (a *archiveVisit) put(ctx context.Context, to objectstore.Store, objects []
 			break
 		}
 	}
-	return rows, errors.Join(err, a.r.pass.enter(ctx))
+	if refused := a.r.pass.enter(ctx); refused != nil {
+		return rows, refused // and not the store's, behind which a visit would go on
+	}
+	return rows, err
 }
 
 // object is one that is written to a file.

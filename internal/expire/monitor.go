@@ -99,6 +99,7 @@ func New(o Options) *Monitor {
 	m := &Monitor{o: o, wake: make(chan struct{}, 1), rule: make(chan struct{}, 1), asked: make(chan chan error), states: newRuleStates(), archivers: newArchivers(), relays: newRelays()}
 	m.mu.stopped = make(chan struct{})
 	m.archives.docs = archiveDocs
+	m.archives.forgetting = make(chan struct{}, 1)
 	m.governor = newGovernor(o.Dispatcher.Metrics.Foreground, processorTicks)
 	m.params = NewParams(o.Dispatcher.Params, m.Wake, m.brake)
 	m.params.Windows = o.Dispatcher.Params.Bool(command.BoolSpec{Name: "expiryWindows", Default: true,

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
+	"maps"
 	"slices"
 
 	"github.com/mayflydb/mayfly/internal/archive"
@@ -108,11 +109,9 @@ func (w *world) Archived(ctx context.Context, a *pipeline.Archive, run *pipeline
 	if err != nil {
 		return nil, err
 	}
-	if r.rows, err = w.n.archiveRows(ctx, manifest, w.query.At, w.ns, w.coll, r.bounds, a.All); err != nil {
+	of := archivedOf{ns: w.ns, coll: w.coll, all: a.All, objects: a.Objects}
+	if r.rows, err = w.n.archiveRows(ctx, manifest, w.query.At, of, func(row *archive.Row) bool { return !row.Writing && r.bounds.MayHave(row) }); err != nil {
 		return nil, err
-	}
-	if a.Objects != nil {
-		r.rows = slices.DeleteFunc(r.rows, func(row archive.Row) bool { return !a.Objects[row.ID()] })
 	}
 	bytes := int64(0)
 	for i := range r.rows {
@@ -131,25 +130,64 @@ func manifestOf(ns schema.Namespace) schema.Namespace {
 	return schema.Namespace{DB: ns.DB, Coll: schema.ArchiveCollection}
 }
 
-// archiveRows returns the rows of the objects that may have what is asked for of a collection, in the
-// order of their dates, as they are in a state; nil is the newest one. manifest has them, and coll is the
-// collection of that name now: nil for none.
-func (n *Node) archiveRows(ctx context.Context, manifest *catalog.Collection, at *exec.StoreState, ns schema.Namespace, coll *catalog.Collection, bounds archive.Bounds, all bool) (rows []archive.Row, err error) {
-	if manifest == nil || coll == nil && !all {
-		return nil, nil
-	}
+// archivedOf says of which collection archived objects are asked for.
+type archivedOf struct {
+	ns      schema.Namespace
+	coll    *catalog.Collection // of that name now; nil for none
+	all     bool                // of all that had the name
+	objects map[string]bool     // the _ids of their rows; nil for all
+}
+
+// filter finds the rows in the manifest.
+func (of *archivedOf) filter() bson.Doc {
 	b := new(bson.Builder)
-	if all {
-		b.OpenArray("$or").OpenDoc("0").String("ns", ns.String()).Close()
-		if coll != nil { // it may have had another name
-			b.OpenDoc("1").Binary("collection", 4, coll.UUID[:]).Close()
+	switch {
+	case of.objects != nil:
+		b.OpenDoc("_id").Strings("$in", slices.Sorted(maps.Keys(of.objects))...).Close()
+	case of.all:
+		b.OpenArray("$or").OpenDoc("0").String("ns", of.ns.String()).Close()
+		if of.coll != nil { // it may have had another name
+			b.OpenDoc("1").Binary("collection", 4, of.coll.UUID[:]).Close()
 		}
 		b.Close()
-	} else {
-		b.Binary("collection", 4, coll.UUID[:])
+	default:
+		b.Binary("collection", 4, of.coll.UUID[:])
 	}
+	return b.Finish()
+}
+
+// has reports whether an object is of the collection. One of a collection that has another name by now is
+// found by that one only, and by those who may read it.
+func (n *Node) has(of *archivedOf, row *archive.Row) bool {
+	if of.coll != nil && row.Collection == of.coll.UUID {
+		return true
+	}
+	if !of.all || row.Namespace != of.ns.String() {
+		return false
+	}
+	c := n.Catalog.LookupUUID(catalog.UUID(row.Collection))
+	return c == nil || c.Namespace == of.ns
+}
+
+// archiveRows returns the rows of a manifest, nil for none, of the objects of a collection which takes
+// takes, in the order of their dates, as they are in a state; nil is the newest one. Errors: 96 for objects
+// that were asked for by name and have no row: they were replaced, or have expired.
+func (n *Node) archiveRows(ctx context.Context, manifest *catalog.Collection, at *exec.StoreState, of archivedOf, takes func(*archive.Row) bool) (rows []archive.Row, err error) {
+	missing := maps.Clone(of.objects)
+	if manifest != nil && (of.coll != nil || of.all || of.objects != nil) {
+		rows, err = n.findArchiveRows(ctx, manifest, at, &of, missing, takes)
+	}
+	if err == nil && len(missing) > 0 {
+		id := slices.Min(slices.Collect(maps.Keys(missing)))
+		err = mongoerr.New(mongoerr.OperationFailed, "%s is no archived object of the database %s, or no longer: it was replaced, or has expired", id, of.ns.DB)
+	}
+	return rows, err
+}
+
+// findArchiveRows is archiveRows. It takes the _ids of rows out of missing.
+func (n *Node) findArchiveRows(ctx context.Context, manifest *catalog.Collection, at *exec.StoreState, of *archivedOf, missing map[string]bool, takes func(*archive.Row) bool) (rows []archive.Row, err error) {
 	q := &exec.Query{At: at}
-	if q.Filter, err = match.Parse(b.Finish(), nil); err != nil {
+	if q.Filter, err = match.Parse(of.filter(), nil); err != nil {
 		return nil, err
 	}
 	cur, err := n.Exec.Find(ctx, manifest, q)
@@ -169,7 +207,10 @@ func (n *Node) archiveRows(ctx context.Context, manifest *catalog.Collection, at
 		if !ok {
 			return nil, mongoerr.New(mongoerr.InternalError, "%s has a document that is no row of an archive: %s", manifest.Namespace, d.Lookup("_id"))
 		}
-		if row.Writing || !bounds.MayHave(&row) {
+		if !row.Writing {
+			delete(missing, row.ID())
+		}
+		if !n.has(of, &row) || !takes(&row) {
 			continue
 		}
 		if rows = append(rows, row); len(rows) > maxArchiveRows {
