@@ -89,3 +89,50 @@ func TestArchiveTool(t *testing.T) {
 	fails(t, config.ExitBadOptions, "--filter is needed", "archive", "forget", "--uri", uri, "--ns", "d.c")
 	fails(t, config.ExitBadOptions, "--to", "archive", "restore", "--uri", uri, "--ns", "d.c")
 }
+
+// TestArchiveToolRoles has the tool run with access control, for a user with the roles that the docs say, and
+// one without dbAdmin.
+func TestArchiveToolRoles(t *testing.T) {
+	place := t.TempDir()
+	r := startServer(t, filepath.Join(t.TempDir(), "data"), "--auth", "--setParameter", "archivePlaces=file://"+place, "--setParameter", "ttlMonitorSleepSecs=1")
+	r.command(t, `{createUser: "root", pwd: "secret", roles: ["root"], $db: "admin"}`)
+	uri := func(user string) string {
+		return "mongodb://" + user + ":secret@" + net.JoinHostPort("127.0.0.1", strconv.Itoa(r.port)) + "/?directConnection=true&authSource=admin"
+	}
+	at, err := client.ParseURI(uri("root"), client.Primary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	conn, _, err := at.Connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	run := func(db, text string) bson.Doc {
+		t.Helper()
+		d, err := conn.Run(t.Context(), db, bson.MustParse(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	run("admin", `{createUser: "keeper", pwd: "secret", roles: [{role: "readWrite", db: "d"}, {role: "dbAdmin", db: "d"}]}`)
+	run("admin", `{createUser: "writer", pwd: "secret", roles: [{role: "readWrite", db: "d"}]}`)
+	run("d", `{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 0, storageEngine: {mayfly: {expiry: {archive: {to: "file://`+place+`"}}}}}]}`)
+	run("d", `{insert: "c", documents: [{_id: 1, at: {$date: "2020-01-01T00:00:00Z"}}]}`)
+	for end := time.Now().Add(time.Minute); run("d", `{count: "c"}`).Lookup("n").Int32() > 0; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("nothing is archived")
+		}
+	}
+	restore := []string{"archive", "restore", "--ns", "d.c", "--to", "d.back", "--progress", filepath.Join(t.TempDir(), "progress"), "--uri"}
+	if out, err := mayfly(t, append(restore, uri("writer"))...).CombinedOutput(); err == nil || !strings.Contains(string(out), "not authorized") {
+		t.Errorf("without dbAdmin: %v, %s", err, out)
+	}
+	if out, err := mayfly(t, append(restore, uri("keeper"))...).CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "1 documents were inserted") {
+		t.Errorf("with dbAdmin: %v, %s", err, out)
+	}
+	if out, err := mayfly(t, "archive", "forget", "--uri", uri("writer"), "--ns", "d.c", "--filter", "{}").CombinedOutput(); err != nil || !strings.HasPrefix(string(out), "1 documents were removed") {
+		t.Errorf("forget: %v, %s", err, out)
+	}
+}

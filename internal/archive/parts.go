@@ -121,8 +121,6 @@ type Partly struct {
 	parts  map[int]*bytes.Reader // that were read, by their numbers
 	file   *parquet.File
 	groups []parquet.RowGroup
-	// Bytes is how many were read.
-	Bytes int64
 }
 
 // OpenPartly reads the last part of the object of a row that has parts.
@@ -146,29 +144,35 @@ func (p *Partly) read(ctx context.Context, n int) error {
 	for _, before := range p.row.Parts[:n] {
 		from += before.Bytes
 	}
-	ctx, cancel := deadline(ctx, part.Bytes)
-	defer cancel()
+	content, err := read(ctx, p.s, p.row.Path, part.Bytes, func(ctx context.Context) ([]byte, error) { return p.fetch(ctx, part, from) })
+	if err != nil {
+		return err
+	}
+	p.parts[n] = bytes.NewReader(content)
+	return nil
+}
+
+// fetch reads a part that begins there.
+func (p *Partly) fetch(ctx context.Context, part Part, from int64) ([]byte, error) {
 	in, err := p.s.GetRange(ctx, p.row.Path, from, part.Bytes)
 	if errors.Is(err, fs.ErrNotExist) {
-		return &DamageError{p.s.String(), p.row.Path, "it is not there"}
+		return nil, &DamageError{p.s.String(), p.row.Path, "it is not there"}
 	}
 	if err != nil {
-		return fmt.Errorf("%s could not be read in %s: %w", p.row.Path, p.s, ended(ctx, err))
+		return nil, fmt.Errorf("%s could not be read in %s: %w", p.row.Path, p.s, ended(ctx, err))
 	}
 	content := make([]byte, part.Bytes)
 	_, err = io.ReadFull(in, content)
 	_ = in.Close() // what was read is compared
 	switch {
 	case err == io.EOF || err == io.ErrUnexpectedEOF:
-		return &DamageError{p.s.String(), p.row.Path, "it has another size"}
+		return nil, &DamageError{p.s.String(), p.row.Path, "it has another size"}
 	case err != nil:
-		return fmt.Errorf("%s could not be read in %s: %w", p.row.Path, p.s, ended(ctx, err))
+		return nil, fmt.Errorf("%s could not be read in %s: %w", p.row.Path, p.s, ended(ctx, err))
 	case sha256.Sum256(content) != part.SHA256:
-		return &DamageError{p.s.String(), p.row.Path, "a part of it has another SHA-256"}
+		return nil, &DamageError{p.s.String(), p.row.Path, "a part of it has another SHA-256"}
 	}
-	p.parts[n] = bytes.NewReader(content)
-	p.Bytes += part.Bytes
-	return nil
+	return content, nil
 }
 
 // ReadAt implements io.ReaderAt for the parts that were read.

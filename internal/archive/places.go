@@ -1,6 +1,7 @@
 package archive
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -223,11 +224,29 @@ func Put(ctx context.Context, s objectstore.Store, path string, file *os.File, w
 	})
 }
 
-// Fetch copies an object to out, and checks that it is what its row says.
-func Fetch(ctx context.Context, s objectstore.Store, r *Row, out io.Writer) error {
-	ctx, cancel := deadline(ctx, r.Bytes)
-	defer cancel()
-	return fetch(ctx, s, r.Path, r.Written, out)
+// Fetch returns the content of an object, and checks that it is what its row says.
+func Fetch(ctx context.Context, s objectstore.Store, r *Row) ([]byte, error) {
+	return read(ctx, s, r.Path, r.Bytes, func(ctx context.Context) ([]byte, error) {
+		content := bytes.NewBuffer(make([]byte, 0, r.Bytes))
+		err := fetch(ctx, s, r.Path, r.Written, content)
+		return content.Bytes(), err
+	})
+}
+
+// read asks a store for so many bytes of an object, which f returns. What it returns late is dropped.
+func read(ctx context.Context, s objectstore.Store, path string, bytes int64, f func(context.Context) ([]byte, error)) ([]byte, error) {
+	var content []byte // that of a call that is late is its own
+	err := Ask(ctx, s, bytes, func(ctx context.Context) (err error) {
+		content, err = f(ctx)
+		return err
+	}, func() {})
+	switch {
+	case err == errSlow:
+		return nil, fmt.Errorf("%s could not be read in %s: %w", path, s, err)
+	case err != nil:
+		return nil, err
+	}
+	return content, nil
 }
 
 // Remove removes an object. It may be gone already.

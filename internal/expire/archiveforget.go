@@ -91,8 +91,8 @@ func (f *forgetting) collect(ctx context.Context, intended []archive.Row) error 
 	for i := range intended {
 		if r := &intended[i]; r.GivenUp && r.Owner != owner {
 			if len(f.done.Left) == archive.MaxLeft {
-				f.done.More = true
-				return nil
+				f.done.More, intended = true, intended[:i] // the next run names the rest
+				break
 			}
 			f.done.Left = append(f.done.Left, r.ID())
 		}
@@ -191,15 +191,15 @@ func (f *forgetting) object(ctx context.Context, dry bool, matches func(bson.Doc
 	if err := f.holding.Set(size); err != nil {
 		return err
 	}
-	content := bytes.NewBuffer(make([]byte, 0, f.old.Bytes))
-	if err := archive.Fetch(ctx, to, f.old, content); err != nil {
+	content, err := archive.Fetch(ctx, to, f.old)
+	if err != nil {
 		return err
 	}
 	f.done.Read++
 	f.done.ReadBytes += f.old.Bytes
 	var stay []archive.Document
 	found := int64(0)
-	file := bytes.NewReader(content.Bytes())
+	file := bytes.NewReader(content)
 	err = archive.Dated(file, f.old.Bytes, func(d archive.Document) error {
 		goes, err := matches(d.Doc)
 		if err != nil {

@@ -14,9 +14,11 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
 	"github.com/mayflydb/mayfly/internal/objectstore"
+	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
 )
 
@@ -299,6 +301,35 @@ func TestArchiveForgetSlow(t *testing.T) {
 		}
 		if all, err := filepath.Glob(filepath.Join(dir, "d.c", "*", "*.parquet")); err != nil || len(all) != 3 {
 			t.Errorf("%d objects: %v", len(all), err)
+		}
+	})
+}
+
+// TestArchiveForgetLeft names the objects of another server, of which this one is a copy, up to a bound, and
+// says that there are more.
+func TestArchiveForgetLeft(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newForgetWorld(t, dir)
+		defer w.close()
+		const ann = `{archiveForget: "c", filter: {user: "ann"}}`
+		w.m.o.Owner = func() (string, error) { return "copy", nil }
+		manifest := w.cat.Lookup(schema.Namespace{DB: "d", Coll: schema.ArchiveCollection})
+		var rows []archive.Row
+		for i := range archive.MaxLeft - 1 {
+			rows = append(rows, archive.Row{To: "file://" + dir, Path: fmt.Sprintf("d.c/%d.parquet", i), Namespace: "d.c", Collection: w.cat.Lookup(schema.Namespace{DB: "d", Coll: "c"}).UUID, Owner: "original", Writing: true, GivenUp: true})
+		}
+		if err := w.m.intend(t.Context(), manifest, rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []struct {
+			left, documents int64
+			more            bool
+		}{{archive.MaxLeft, 1, true}, {1, 3, false}, {0, 0, false}} {
+			r := w.must(bson.MustParse(ann))
+			if int64(len(r.Lookup("left").Doc().Slice())) != want.left || r.Lookup("documents").Int64() != want.documents || r.Lookup("more").Bool() != want.more {
+				t.Errorf("%+v: %d left, %s documents, more: %s", want, len(r.Lookup("left").Doc().Slice()), r.Lookup("documents"), r.Lookup("more"))
+			}
 		}
 	})
 }

@@ -467,13 +467,21 @@ func TestArchiveReadErrors(t *testing.T) {
 		if got := <-killed; got != "11601" {
 			t.Errorf("killed: %s", got)
 		}
-		if got := code(`{}`, ""); got != "96" { // the store's minute is over
-			t.Errorf("a store that does not answer: %s", got)
+		for _, stage := range []string{`{}`, `{query: {_id: 1}}`} { // whole, and in row groups
+			begun := time.Now()
+			if got := code(stage, ""); got != "96" || time.Since(begun) > 2*time.Minute { // the store's minute is over
+				t.Errorf("%s of a store that does not answer: %s in %v", stage, got, time.Since(begun))
+			}
 		}
+		if r := w.runOn(bson.MustParse(`{archiveForget: "c", filter: {}}`)); r.Lookup("code").String() != "96" {
+			t.Errorf("forget in a store that does not answer: %s", r)
+		}
+		hangs.Store(false)
+		time.Sleep(time.Hour) // the calls end
 	})
 }
 
-// hanging is a store that does not answer.
+// hanging is a store that does not answer for long, and does not mind the end of ctx.
 type hanging struct {
 	objectstore.Store
 	now *atomic.Bool
@@ -481,10 +489,18 @@ type hanging struct {
 
 func (h *hanging) Get(ctx context.Context, name string) (io.ReadCloser, error) {
 	if h.now.Load() {
-		<-ctx.Done()
-		return nil, ctx.Err()
+		time.Sleep(time.Hour)
+		return nil, errFault
 	}
 	return h.Store.Get(ctx, name)
+}
+
+func (h *hanging) GetRange(ctx context.Context, name string, from, bytes int64) (io.ReadCloser, error) {
+	if h.now.Load() {
+		time.Sleep(time.Hour)
+		return nil, errFault
+	}
+	return h.Store.GetRange(ctx, name, from, bytes)
 }
 
 // TestArchiveSettings holds that what is not built, or not allowed, is refused, and that collMod
@@ -654,6 +670,10 @@ func TestArchiveRead(t *testing.T) {
 		if got := list(`{aggregate: "c", let: {n: 3}, pipeline: [{$archive: {query: {$expr: {$eq: ["$k", "$$n"]}}}}], cursor: {}}`); got != "3" {
 			t.Errorf("with a variable of the command: %q", got)
 		}
+		w.must(bson.MustParse(`{create: "v", viewOn: "c", pipeline: [{$match: {k: 7}}]}`))
+		if got := list(`{aggregate: "v", pipeline: [{$archive: {}}], cursor: {}}`); got != "40602" {
+			t.Errorf("of a view: %q", got)
+		}
 		w.must(bson.MustParse(`{insert: "j", documents: [{_id: 0, n: 4}]}`))
 		if got := list(`{aggregate: "j", pipeline: [{$lookup: {from: "c", let: {n: "$n"}, pipeline: [{$archive: {query: {$expr: {$eq: ["$k", "$$n"]}}}}], as: "old"}}, {$unwind: "$old"}, {$replaceWith: "$old"}], cursor: {}}`); got != "4" {
 			t.Errorf("with a variable of $lookup: %q", got)
@@ -664,6 +684,11 @@ func TestArchiveRead(t *testing.T) {
 		}
 		if got := read(`{query: {at: {$lt: {$date: "1990-01-01T00:00:00Z"}}}}`); got != "" {
 			t.Errorf("objects that cannot match are read: %q", got)
+		}
+		of := w.must(bson.MustParse(`{find: "system.archive", filter: {}, limit: 1}`)).Lookup("cursor").Doc().Lookup("firstBatch").Doc().Lookup("0").Doc().Lookup("bytes").Int64()
+		w.must(bson.MustParse(fmt.Sprintf(`{setParameter: 1, archiveMaxBytesRead: %d, $db: "admin"}`, 9*of-1)))
+		if got := read(`{query: {_id: 3}}`); got != "3" {
+			t.Errorf("few row groups of more than allowed: %q", got)
 		}
 		w.must(bson.MustParse(`{setParameter: 1, archiveMaxBytesRead: 0, $db: "admin"}`))
 		for _, command := range []string{
@@ -683,6 +708,9 @@ func TestArchiveRead(t *testing.T) {
 		w.must(bson.MustParse(`{renameCollection: "d.c", to: "d.r", $db: "admin"}`))
 		if got := w.must(bson.MustParse(`{aggregate: "r", pipeline: [{$archive: {}}, {$count: "n"}], cursor: {}}`)).String(); !strings.Contains(got, "18") {
 			t.Errorf("by another name: %s", got)
+		}
+		if got := read(`{of: "all"}`); got != "" {
+			t.Errorf("what a collection has that was renamed is read by its old name: %s", got)
 		}
 		w.must(bson.MustParse(`{renameCollection: "d.r", to: "d.c", $db: "admin"}`))
 		w.must(bson.MustParse(`{drop: "c"}`))
@@ -719,10 +747,11 @@ func TestArchiveWindows(t *testing.T) {
 				var w *world
 				writes := touched
 				w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
-					return &putting{s, func() {
+					return &putting{s, func() error {
 						if writes {
 							w.must(bson.MustParse(`{update: "c", updates: [{q: {_id: 5}, u: {$inc: {n: 1}}}]}`))
 						}
+						return nil
 					}}
 				})
 				defer w.close()
@@ -760,13 +789,54 @@ func TestArchiveWindows(t *testing.T) {
 	}
 }
 
+// TestArchiveRefused holds that a visit which may not go on, as writes are blocked while its store fails, is
+// not taken for one that only waits for its store.
+func TestArchiveRefused(t *testing.T) {
+	for _, windows := range []bool{false, true} {
+		dir := t.TempDir()
+		synctest.Test(t, func(t *testing.T) {
+			var w *world
+			blocks := true
+			w = newArchiveWorld(t, dir, func(s objectstore.Store) objectstore.Store {
+				return &putting{s, func() error {
+					if !blocks {
+						return nil
+					}
+					w.d.UserWrites.Block(0)
+					return errFault
+				}}
+			})
+			defer w.close()
+			w.cat.NoWindows.Store(!windows)
+			w.must(bson.MustParse(fmt.Sprintf(`{createIndexes: "c", indexes: [{key: {at: 1}, name: "at", expireAfterSeconds: 60, storageEngine: {mayfly: {expiry: {archive: {to: "file://%s"}}}}}]}`, dir)))
+			for i := range 50 {
+				w.must(bson.MustParse(fmt.Sprintf(`{insert: "c", documents: [{_id: %d, at: {$date: %q}}]}`, i, time.Now().Add(time.Duration(i-400)*time.Second).UTC().Format(time.RFC3339))))
+			}
+			time.Sleep(61 * time.Second)
+			synctest.Wait()
+			if n := w.m.Archived().Lookup("failures").Int64(); n != 0 || w.left("c") == "none\n" {
+				t.Errorf("windows %t: %d failures of the store, %s", windows, n, w.left("c"))
+			}
+			blocks = false
+			w.d.UserWrites.Unblock()
+			time.Sleep(2 * time.Minute)
+			synctest.Wait()
+			if got := w.left("c"); got != "none\n" {
+				t.Errorf("windows %t: left: %s", windows, got)
+			}
+		})
+	}
+}
+
 // putting is a store that calls f before each object is stored.
 type putting struct {
 	objectstore.Store
-	f func()
+	f func() error
 }
 
 func (p *putting) Put(ctx context.Context, name string, temp *os.File) error {
-	p.f()
+	if err := p.f(); err != nil {
+		return err
+	}
 	return p.Store.Put(ctx, name, temp)
 }

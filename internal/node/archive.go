@@ -113,16 +113,26 @@ func (w *world) Archived(ctx context.Context, a *pipeline.Archive, run *pipeline
 	if r.rows, err = w.n.archiveRows(ctx, manifest, w.query.At, of, func(row *archive.Row) bool { return !row.Writing && r.bounds.MayHave(row) }); err != nil {
 		return nil, err
 	}
-	bytes := int64(0)
+	whole := int64(0) // of which row groups are read is counted as they are
 	for i := range r.rows {
-		bytes += r.rows[i].Bytes
+		if !r.bounds.Narrow(&r.rows[i]) {
+			whole += r.rows[i].Bytes
+		}
 	}
-	if most := w.n.archiveRead.Load(); most > 0 && bytes > most {
-		return nil, mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "the operation would read %d bytes of the archive, and archiveMaxBytesRead is %d: ask for fewer days", bytes, most)
+	if err := w.n.mayReadArchived(whole); err != nil {
+		return nil, err
 	}
 	r.memory.Open(w.n.Exec.Memory)
 	r.holding = r.memory.Hold(r)
 	return r, nil
+}
+
+// mayReadArchived refuses an operation that reads so many bytes of archives. Errors: 292.
+func (n *Node) mayReadArchived(bytes int64) error {
+	if most := n.archiveRead.Load(); most > 0 && bytes > most {
+		return mongoerr.New(mongoerr.QueryExceededMemoryLimitNoDiskUseAllowed, "the operation would read %d bytes of the archive, and archiveMaxBytesRead is %d: ask for fewer days", bytes, most)
+	}
+	return nil
 }
 
 // manifestOf is where the rows of the objects of a collection are.
@@ -294,21 +304,20 @@ func (r *archiveReader) object(ctx context.Context, row *archive.Row) error {
 	if r.bounds.Narrow(row) {
 		return r.partly(ctx, s, row)
 	}
-	if err := r.hold(row.Bytes); err != nil {
+	if err := r.count(row.Bytes); err != nil {
 		return err
 	}
-	r.stats.Bytes += row.Bytes
 	r.stats.RowGroups += int64(max(1, len(row.Parts)-1))
-	content := bytes.NewBuffer(make([]byte, 0, row.Bytes))
-	if err := archive.Fetch(ctx, s, row, content); err != nil {
+	content, err := archive.Fetch(ctx, s, row)
+	if err != nil {
 		return err
 	}
-	return archive.Documents(bytes.NewReader(content.Bytes()), row.Bytes, r.take)
+	return archive.Documents(bytes.NewReader(content), row.Bytes, r.take)
 }
 
 // partly reads what matches of the row groups that may have it.
 func (r *archiveReader) partly(ctx context.Context, s objectstore.Store, row *archive.Row) error {
-	if err := r.hold(row.Parts[len(row.Parts)-1].Bytes); err != nil {
+	if err := r.count(row.Parts[len(row.Parts)-1].Bytes); err != nil {
 		return err
 	}
 	p, err := archive.OpenPartly(ctx, s, row)
@@ -317,7 +326,7 @@ func (r *archiveReader) partly(ctx context.Context, s objectstore.Store, row *ar
 	}
 	groups, size, err := p.Groups(r.bounds)
 	if err == nil {
-		err = r.hold(size)
+		err = r.count(size)
 	}
 	if err != nil {
 		return err
@@ -327,9 +336,18 @@ func (r *archiveReader) partly(ctx context.Context, s objectstore.Store, row *ar
 			return err
 		}
 	}
-	r.stats.Bytes += p.Bytes
 	r.stats.RowGroups += int64(len(groups))
 	return nil
+}
+
+// count counts and books bytes that are about to be read. Errors: 292 if they are more than an operation
+// may read.
+func (r *archiveReader) count(bytes int64) error {
+	if err := r.n.mayReadArchived(r.stats.Bytes + bytes); err != nil {
+		return err
+	}
+	r.stats.Bytes += bytes
+	return r.hold(bytes)
 }
 
 // hold books bytes in addition to those that are.
