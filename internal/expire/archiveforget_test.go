@@ -17,6 +17,7 @@ import (
 	"github.com/mayflydb/mayfly/internal/archive"
 	"github.com/mayflydb/mayfly/internal/bson"
 	"github.com/mayflydb/mayfly/internal/command"
+	"github.com/mayflydb/mayfly/internal/memory"
 	"github.com/mayflydb/mayfly/internal/objectstore"
 	"github.com/mayflydb/mayfly/internal/schema"
 	"github.com/mayflydb/mayfly/internal/storage"
@@ -330,6 +331,32 @@ func TestArchiveForgetLeft(t *testing.T) {
 			if int64(len(r.Lookup("left").Doc().Slice())) != want.left || r.Lookup("documents").Int64() != want.documents || r.Lookup("more").Bool() != want.more {
 				t.Errorf("%+v: %d left, %s documents, more: %s", want, len(r.Lookup("left").Doc().Slice()), r.Lookup("documents"), r.Lookup("more"))
 			}
+		}
+	})
+}
+
+// TestArchiveForgetMemory has what is read of an object be booked: where there is no memory it waits.
+func TestArchiveForgetMemory(t *testing.T) {
+	dir := t.TempDir()
+	synctest.Test(t, func(t *testing.T) {
+		w, _ := newForgetWorld(t, dir)
+		defer w.close()
+		w.must(bson.MustParse(fmt.Sprintf(`{insert: "c", documents: [{_id: 20, user: "ann", at: {$date: "1999-12-09T00:00:00Z"}}, {_id: 21, text: %q, at: {$date: "1999-12-09T00:00:00Z"}}]}`, strings.Repeat("text ", 20_000))))
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		budget := memory.NewBudget(0)
+		w.m.o.Exec.Memory = budget
+		var others memory.Account
+		others.Open(budget)
+		holding := others.Hold(nil)
+		holding.Book(budget.Stats().Limit)
+		forget := `{archiveForget: "c", filter: {user: "ann", at: {$gte: {$date: "1999-12-09T00:00:00Z"}}}`
+		if r := w.runOn(bson.MustParse(forget + `, maxTimeMS: 100}`)); r.Lookup("code").String() != "50" {
+			t.Errorf("without memory: %s", r)
+		}
+		others.Close()
+		if r := w.must(bson.MustParse(forget + `}`)); r.Lookup("documents").Int64() != 1 || budget.Stats().Operations.Held != 0 {
+			t.Errorf("%s, %+v", r, budget.Stats())
 		}
 	})
 }
