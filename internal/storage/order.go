@@ -24,8 +24,6 @@ type batchWrite struct {
 	key, end uint32 // those of its key
 	n        uint32 // it was the n-th, from 0 on
 	barrier  bool   // it deletes a range
-	set      bool   // it says what the key has, whatever was before
-	covered  bool   // a later set of the same key hides it
 }
 
 // ordering is memory for order.
@@ -49,11 +47,7 @@ type keyspaceWrites struct {
 // adjacent keys are inserted into the memtable faster one after the other, and
 // a document's record and index entries are not adjacent. No write passes a
 // deletion of a range.
-//
-// newest also drops what a later set of the same key hides: nobody reads the states
-// between the writes of one batch, and a document that many clients update at once has a
-// version of each. o.was is not set then.
-func order(b *pebble.Batch, o *ordering, newest bool) error {
+func order(b *pebble.Batch, o *ordering) error {
 	o.was = o.was[:0]
 	if b.Count() < minOrdered {
 		return nil
@@ -71,7 +65,6 @@ func order(b *pebble.Batch, o *ordering, newest bool) error {
 		case pebble.InternalKeyKindSet, pebble.InternalKeyKindDelete, pebble.InternalKeyKindDeleteSized, pebble.InternalKeyKindMerge:
 			w.key = w.from + 1 + uint32(uvarintLen(len(key)))
 			w.end = w.key + uint32(len(key))
-			w.set = kind == pebble.InternalKeyKindSet
 		case pebble.InternalKeyKindRangeDelete:
 			w.barrier = true
 		default:
@@ -85,19 +78,14 @@ func order(b *pebble.Batch, o *ordering, newest bool) error {
 		if n < 0 {
 			n = len(rest)
 		}
-		if n >= minOrdered {
-			changed = o.sort(data, rest[:n]) || changed
-			if newest {
-				changed = cover(data, rest[:n]) || changed
-			}
-		}
+		changed = n >= minOrdered && o.sort(data, rest[:n]) || changed
 		rest = rest[min(n+1, len(rest)):]
 	}
 	if !changed {
 		return nil
 	}
 	first := 0 // that is not where it was
-	for first < len(o.writes) && o.writes[first].n == uint32(first) && !o.writes[first].covered {
+	for first < len(o.writes) && o.writes[first].n == uint32(first) {
 		first++
 	}
 	from := batchHeader
@@ -106,34 +94,13 @@ func order(b *pebble.Batch, o *ordering, newest bool) error {
 	}
 	o.sorted = slices.Grow(o.sorted[:0], len(data)-from)
 	o.was = slices.Grow(o.was, len(o.writes))
-	count := uint32(0)
 	for i, w := range o.writes {
-		if w.covered {
-			continue
-		}
-		count++
-		if !newest {
-			o.was = append(o.was, int(w.n))
-		}
-		if i >= first {
+		if o.was = append(o.was, int(w.n)); i >= first {
 			o.sorted = append(o.sorted, data[w.from:w.to]...)
 		}
 	}
-	data = append(data[:from], o.sorted...)
-	binary.LittleEndian.PutUint32(data[batchHeader-4:batchHeader], count)
+	copy(data[from:], o.sorted)
 	return b.SetRepr(data)
-}
-
-// cover marks sorted writes that a later set of the same key hides, and reports whether
-// there are any.
-func cover(data []byte, writes []batchWrite) (some bool) {
-	for i := len(writes) - 2; i >= 0; i-- {
-		w, next := &writes[i], &writes[i+1]
-		if (next.set || next.covered) && bytes.Equal(data[w.key:w.end], data[next.key:next.end]) {
-			w.covered, some = true, true
-		}
-	}
-	return some
 }
 
 // sort sorts writes of points, and reports whether their order has changed.

@@ -2,16 +2,13 @@ package storage
 
 import (
 	"bytes"
-	"strings"
 	"testing"
 
-	"github.com/cockroachdb/pebble/v2"
-	"github.com/cockroachdb/pebble/v2/vfs"
 	"pgregory.net/rapid"
 )
 
-// TestOrder makes sure that a unit of many writes, and many units that are applied
-// together, leave what the same writes leave one by one.
+// TestOrder makes sure that a unit of many writes leaves what the same writes
+// leave one by one.
 func TestOrder(t *testing.T) {
 	type write struct {
 		id    Ident
@@ -60,101 +57,23 @@ func TestOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		one, many, together := openMemory(t), openMemory(t), openMemory(t)
+		one, many := openMemory(t), openMemory(t)
 		defer one.Close()
 		defer many.Close()
-		defer together.Close()
 		all := many.Begin()
-		var units []*Unit
-		for i, w := range writes {
+		for _, w := range writes {
 			u := one.Begin()
 			apply(u, w)
 			commit(u)
 			apply(all, w)
-			u = together.Begin()
-			defer u.Abort()
-			apply(u, w)
-			if err := u.Seal(); err != nil {
-				t.Fatal(err)
-			}
-			u.Place(uint64(i + 1))
-			units = append(units, u)
 		}
 		commit(all)
-		if err := together.ApplyAll(units, uint64(len(units))); err != nil {
-			t.Fatal(err)
-		}
 		for id := Ident(0xf5); id < 0xf8+20; id++ {
-			a, b, c := contents(t, one, id), contents(t, many, id), contents(t, together, id)
-			if a != b || a != c {
-				t.Fatalf("keyspace %d: %q one by one, %q in one unit, %q together", id, a, b, c)
+			if a, b := contents(t, one, id), contents(t, many, id); a != b {
+				t.Fatalf("keyspace %d: %q one by one, %q together", id, a, b)
 			}
 		}
 	})
-}
-
-// TestNewest makes sure that of the versions of one key that are applied together only the
-// last is written, and none of what a set does not hide.
-func TestNewest(t *testing.T) {
-	db, err := pebble.Open("data", &pebble.Options{FS: vfs.NewMem()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer db.Close()
-	for _, c := range []struct {
-		writes string // a letter is a key; upper case sets it, lower case deletes it, + merges into a
-		want   string
-	}{
-		{"AAAAAAAAAAAAAAAAAAAA", "A"},
-		{"ABABABABAB", "AB"},
-		{"aAaAaAaAaA", "A"},
-		{"AAAAAAAAAa", "Aa"},
-		{"AAAAAAAA++", "A++"},
-		{"++++++++A+", "A+"},
-		{"ABCDEFGHIJ", "ABCDEFGHIJ"},
-		{"AAAAAAA", "AAAAAAA"}, // too few to be looked at
-	} {
-		b := db.NewBatch()
-		for i, w := range c.writes {
-			key := []byte{byte(w | 0x20)}
-			switch {
-			case w == '+':
-				err = b.Merge([]byte("a"), []byte{byte(i)}, nil)
-			case w >= 'a':
-				err = b.Delete(key, nil)
-			default:
-				err = b.Set(key, []byte{byte(i)}, nil)
-			}
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := order(b, &ordering{}, true); err != nil {
-			t.Fatal(err)
-		}
-		got, n := "", uint32(0)
-		for r := b.Reader(); len(r) > 0; n++ {
-			kind, key, value, _, err := r.Next()
-			if err != nil {
-				t.Fatal(err)
-			}
-			switch kind {
-			case pebble.InternalKeyKindMerge:
-				got += "+"
-			case pebble.InternalKeyKindDelete:
-				got += string(key)
-			default:
-				got += string(key[0] &^ 0x20)
-				if last := strings.LastIndexByte(c.writes, key[0]&^0x20); len(c.writes) >= minOrdered && int(value[0]) != last {
-					t.Errorf("%s: key %s has write %d, not the last, %d", c.writes, key, value[0], last)
-				}
-			}
-		}
-		if got != c.want || n != b.Count() {
-			t.Errorf("%s became %s, %d writes of %d; want %s", c.writes, got, n, b.Count(), c.want)
-		}
-		b.Close()
-	}
 }
 
 func openMemory(t *rapid.T) *Engine {

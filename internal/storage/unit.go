@@ -405,7 +405,7 @@ func (u *Unit) Seal() error {
 		if err := u.e.space.admit(u.batch.Len(), !u.sets); err != nil {
 			return err
 		}
-		if err := order(u.batch, &u.ordering, false); err != nil {
+		if err := order(u.batch, &u.ordering); err != nil {
 			return mapError(err)
 		}
 	}
@@ -466,7 +466,7 @@ func (e *Engine) ApplyAll(units []*Unit, at uint64) error {
 			return mapError(err)
 		}
 	}
-	if err := order(joined.batch, &joined.ordering, true); err != nil {
+	if err := order(joined.batch, &joined.ordering); err != nil {
 		return mapError(err)
 	}
 	if err := e.write(joined.batch, at); err != nil {
