@@ -1,10 +1,10 @@
 # `make` alone prints what there is.
 export CGO_ENABLED = 0
 # The same for all that is built here, so that each package is compiled once and not once for
-# each target. grpcnotrace leaves out pages of grpc-go that nobody serves, and what they need.
-comma := ,
-TAGS := $(subst $() $(),$(comma),$(strip $(patsubst -tags=%,%,$(filter -tags=%,$(GOFLAGS))) $(if $(findstring grpcnotrace,$(GOFLAGS)),,grpcnotrace)))
-export GOFLAGS := $(filter-out -trimpath -buildvcs=% -tags=%,$(GOFLAGS)) -trimpath -buildvcs=false -tags=$(TAGS)
+# each target; those of the caller come last and count. grpcnotrace leaves out pages of grpc-go that
+# nobody serves, and what they need.
+TAGS := grpcnotrace
+export GOFLAGS := -trimpath -buildvcs=false -tags=$(TAGS) $(GOFLAGS)
 GO ?= go
 BIN := bin/mayfly
 STATICCHECK := tools/bin/staticcheck

@@ -8,7 +8,8 @@
 // time, so that no index starves another, and comes back to those that hit a
 // limit. The monitor (monitor.go) wakes for a pass every ttlMonitorSleepSecs,
 // and between passes for due checks (duecheck.go). Rules that archive are visited by
-// archivers instead (archivers.go), so that no pass waits for a store.
+// archivers instead (archivers.go), so that no pass waits for a store; what was archived is
+// forgotten by archiveforget.go.
 //
 // Where a collection keeps its documents by windows of expiry, a visit drops
 // those that are wholly due as ranges first (windows.go), and a sweeper removes
